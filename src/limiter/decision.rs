@@ -1,0 +1,62 @@
+//! What a request is told.
+
+use super::quota::Micros;
+
+/// The outcome of a request, and where the limiter stands after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the request may go ahead.
+    pub allowed: bool,
+    /// Whether its cost was taken: when it was allowed, or forced.
+    pub taken: bool,
+    /// The capacity or limit in force.
+    pub limit: u64,
+    /// What is left for whoever asks next.
+    pub remaining: u64,
+    /// When the same request is worth another try.
+    pub retry: Retry,
+    /// Until the limiter is as good as new.
+    pub reset_after: Micros,
+    /// How long to hold the request; only a leaky bucket says so.
+    pub delay: Option<Micros>,
+}
+
+/// When the same request would be allowed, if nobody else comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It was allowed.
+    Now,
+    /// After this long, and not before.
+    After(Micros),
+    /// Not ever: it costs more than the limit.
+    Never,
+}
+
+impl Decision {
+    /// The integers of the reply, in their order, with a sixth for a leaky bucket.
+    pub fn to_reply(self) -> impl Iterator<Item = i64> + Clone {
+        let retry = match self.retry {
+            Retry::Now => 0,
+            Retry::After(wait) => to_millis(wait),
+            Retry::Never => -1,
+        };
+        [
+            i64::from(self.allowed),
+            to_integer(self.limit),
+            to_integer(self.remaining),
+            retry,
+            to_millis(self.reset_after),
+        ]
+        .into_iter()
+        .chain(self.delay.map(to_millis))
+    }
+}
+
+/// Milliseconds, rounded up: whoever waits that long has waited long enough.
+fn to_millis(time: Micros) -> i64 {
+    to_integer(time.div_ceil(1_000))
+}
+
+fn to_integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,174 @@
+//! The one byte format of a limiter, in memory dumps, snapshots and the append-only file alike.
+//!
+//! A limiter is its version, its algorithm, its quota and its state, all integers of variable length. A log's entries
+//! follow apart, piece by piece, so that a long one is never one large buffer. Decoding accepts nothing that encoding
+//! could not have written: lengths, ranges and sums are all checked.
+
+use super::fixed_window::FixedWindow;
+use super::leaky_bucket::LeakyBucket;
+use super::meter::{Meter, Metered};
+use super::quota::{Algorithm, BucketQuota, Micros, Quota, Rate, WindowQuota, MAX_AMOUNT, MAX_TIME};
+use super::sliding_counter::SlidingCounter;
+use super::sliding_log::{Piece, SlidingLog};
+use super::token_bucket::{parts, TokenBucket};
+use super::varint::{push_varint, Reader, Sink};
+use super::Limiter;
+
+/// The version of the format. A later one is refused; an earlier one would be read by code of its own.
+pub const FORMAT_VERSION: u8 = 1;
+
+/// Bytes that are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damaged;
+
+impl Limiter {
+    /// Writes all but the entries of a log.
+    pub fn encode(&self, out: &mut impl Sink) {
+        out.push_byte(FORMAT_VERSION);
+        encode_quota(&self.quota(), out);
+        match self {
+            Self::TokenBucket(it) => encode_bucket(&it.meter, out),
+            Self::LeakyBucket(it) => encode_bucket(&it.meter.0, out),
+            Self::FixedWindow(it) => {
+                push_varint(out, it.meter.at);
+                push_varint(out, it.meter.count);
+            }
+            Self::SlidingLog(_) => {}
+            Self::SlidingCounter(it) => {
+                push_varint(out, it.meter.at);
+                push_varint(out, it.meter.previous);
+                push_varint(out, it.meter.current);
+            }
+        }
+    }
+
+    /// Reads what [`Self::encode`] wrote; a log comes out empty.
+    ///
+    /// # Errors
+    /// When the bytes are anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+        let mut reader = Reader::new(bytes);
+        let limiter = decode_limiter(&mut reader).ok_or(Damaged)?;
+        reader.is_at_end().then_some(limiter).ok_or(Damaged)
+    }
+
+    /// Adds saved entries to a log.
+    ///
+    /// # Errors
+    /// When this is no log, or the entries do not continue it; nothing has changed then.
+    pub fn append(&mut self, piece: Piece<'_>) -> Result<(), Damaged> {
+        let Self::SlidingLog(log) = self else { return Err(Damaged) };
+        // Not twice the limit: when the limit was lowered, an entry from before may alone have been above that.
+        log.meter.entries.append(piece, 2 * MAX_AMOUNT).ok_or(Damaged)
+    }
+}
+
+fn decode_limiter(reader: &mut Reader<'_>) -> Option<Limiter> {
+    if reader.byte()? != FORMAT_VERSION {
+        return None;
+    }
+    Some(match decode_quota(reader)? {
+        Quota::TokenBucket(quota) => Limiter::TokenBucket(metered(quota, decode_bucket(reader, &quota)?)),
+        Quota::LeakyBucket(quota) => Limiter::LeakyBucket(metered(quota, LeakyBucket(decode_bucket(reader, &quota)?))),
+        Quota::FixedWindow(quota) => {
+            let meter = FixedWindow { at: time(reader)?, count: at_most(2 * quota.limit(), reader)? };
+            Limiter::FixedWindow(metered(quota, meter))
+        }
+        Quota::SlidingLog(quota) => Limiter::SlidingLog(metered(quota, SlidingLog::default())),
+        Quota::SlidingCounter(quota) => {
+            let meter = SlidingCounter {
+                at: time(reader)?,
+                // A lowered limit leaves the count of the window before as it is.
+                previous: at_most(2 * MAX_AMOUNT, reader)?,
+                current: at_most(2 * quota.limit(), reader)?,
+            };
+            Limiter::SlidingCounter(metered(quota, meter))
+        }
+    })
+}
+
+fn metered<M: Meter>(quota: M::Quota, meter: M) -> Metered<M> {
+    Metered { quota, meter }
+}
+
+#[allow(clippy::cast_possible_truncation)] // the upper half, and the lower one
+fn encode_bucket(bucket: &TokenBucket, out: &mut impl Sink) {
+    push_varint(out, bucket.at);
+    push_varint(out, (bucket.missing >> 64) as u64);
+    push_varint(out, bucket.missing as u64);
+}
+
+fn decode_bucket(reader: &mut Reader<'_>, quota: &BucketQuota) -> Option<TokenBucket> {
+    let at = time(reader)?;
+    let missing = u128::from(reader.varint()?) << 64 | u128::from(reader.varint()?);
+    (missing <= 2 * parts(quota.capacity(), quota)).then_some(TokenBucket { at, missing })
+}
+
+/// Writes an algorithm with its parameters.
+pub fn encode_quota(quota: &Quota, out: &mut impl Sink) {
+    out.push_byte(tag(quota.algorithm()));
+    match quota {
+        Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => {
+            push_varint(out, quota.capacity());
+            push_varint(out, quota.rate().count());
+            push_varint(out, quota.rate().period());
+        }
+        Quota::FixedWindow(quota) | Quota::SlidingLog(quota) | Quota::SlidingCounter(quota) => {
+            push_varint(out, quota.limit());
+            push_varint(out, quota.window());
+        }
+    }
+}
+
+/// Reads what [`encode_quota`] wrote; `None` when it is anything else.
+pub fn decode_quota(reader: &mut Reader<'_>) -> Option<Quota> {
+    let tagged = reader.byte()?;
+    let algorithm = Algorithm::ALL.into_iter().find(|&algorithm| tag(algorithm) == tagged)?;
+    Some(match algorithm {
+        Algorithm::TokenBucket => Quota::TokenBucket(decode_bucket_quota(reader)?),
+        Algorithm::LeakyBucket => Quota::LeakyBucket(decode_bucket_quota(reader)?),
+        Algorithm::FixedWindow => Quota::FixedWindow(decode_window_quota(reader)?),
+        Algorithm::SlidingLog => Quota::SlidingLog(decode_window_quota(reader)?),
+        Algorithm::SlidingCounter => Quota::SlidingCounter(decode_window_quota(reader)?),
+    })
+}
+
+/// The byte that stands for an algorithm in everything that is saved: never to be changed.
+const fn tag(algorithm: Algorithm) -> u8 {
+    match algorithm {
+        Algorithm::TokenBucket => 1,
+        Algorithm::LeakyBucket => 2,
+        Algorithm::FixedWindow => 3,
+        Algorithm::SlidingLog => 4,
+        Algorithm::SlidingCounter => 5,
+    }
+}
+
+fn decode_bucket_quota(reader: &mut Reader<'_>) -> Option<BucketQuota> {
+    let capacity = reader.varint()?;
+    BucketQuota::new(capacity, Rate::new(reader.varint()?, reader.varint()?)?)
+}
+
+fn decode_window_quota(reader: &mut Reader<'_>) -> Option<WindowQuota> {
+    WindowQuota::new(reader.varint()?, reader.varint()?)
+}
+
+fn time(reader: &mut Reader<'_>) -> Option<Micros> {
+    at_most(MAX_TIME, reader)
+}
+
+fn at_most(max: u64, reader: &mut Reader<'_>) -> Option<u64> {
+    reader.varint().filter(|&value| value <= max)
+}
+
+/// Writes a part of a log's entries.
+pub fn encode_piece(piece: Piece<'_>, out: &mut Vec<u8>) {
+    push_varint(out, piece.base);
+    out.extend_from_slice(piece.bytes);
+}
+
+/// Reads what [`encode_piece`] wrote; the entries themselves are checked by [`Limiter::append`].
+pub fn decode_piece(bytes: &[u8]) -> Option<Piece<'_>> {
+    let mut reader = Reader::new(bytes);
+    Some(Piece { base: reader.varint()?, bytes: reader.rest() })
+}

@@ -1,0 +1,108 @@
+//! A run of a log's entries, delta-encoded.
+//!
+//! An entry is the time since the one before it, doubled, plus one if a cost other than 1 follows; both as
+//! variable-length integers. A request a second takes three bytes, a hundred a second take two.
+
+use super::entries::Entry;
+use crate::limiter::quota::{Micros, MAX_AMOUNT, MAX_TIME};
+use crate::limiter::varint::{push_varint, Reader};
+
+/// A chunk with so many bytes takes no further entry: small enough to walk through, large enough that a long log is
+/// few allocations.
+const FULL: usize = 1_000;
+
+/// Entries in the order of their times. Old ones leave at the head without anything being moved.
+#[derive(Debug, Clone, Default)]
+pub struct Chunk {
+    /// The sum of all costs in the log before the first entry here; it wraps, only differences of sums have a meaning.
+    pub(super) sum_before: u64,
+    /// The time from which the delta of the first entry counts.
+    pub(super) base: Micros,
+    /// The time of the last entry.
+    pub(super) last: Micros,
+    /// Where the first entry starts.
+    head: usize,
+    bytes: Vec<u8>,
+}
+
+/// An entry within a chunk, and what one needs to go on from it.
+pub(super) struct Found {
+    pub entry: Entry,
+    /// The log's sum up to and including the entry.
+    pub sum: u64,
+    /// Where the next entry starts.
+    end: usize,
+}
+
+impl Chunk {
+    /// Makes an empty chunk start at `time`.
+    pub(super) fn start(&mut self, time: Micros, sum_before: u64) {
+        (self.base, self.last, self.sum_before) = (time, time, sum_before);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == self.bytes.len()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= FULL
+    }
+
+    /// Adds an entry that is not older than the last one.
+    pub(super) fn push(&mut self, entry: Entry) {
+        let delta = entry.time.saturating_sub(self.last);
+        let with_cost = entry.cost != 1;
+        push_varint(&mut self.bytes, delta << 1 | u64::from(with_cost));
+        if with_cost {
+            push_varint(&mut self.bytes, entry.cost);
+        }
+        self.last = entry.time;
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = Found> + '_ {
+        let mut reader = Reader::new(self.encoded());
+        let (mut time, mut sum) = (self.base, self.sum_before);
+        std::iter::from_fn(move || {
+            let entry = read_entry(&mut reader, time)?;
+            time = entry.time;
+            sum = sum.wrapping_add(entry.cost);
+            Some(Found { entry, sum, end: self.bytes.len() - reader.rest().len() })
+        })
+    }
+
+    /// Drops the entries up to and including `found`.
+    pub(super) fn drop_through(&mut self, found: &Found) {
+        self.base = found.entry.time;
+        self.sum_before = found.sum;
+        self.head = found.end;
+        // Moving what is left only when less is left than was dropped costs a constant for each entry.
+        if self.head > self.bytes.len() / 2 {
+            self.bytes.drain(..self.head);
+            self.head = 0;
+            if self.bytes.len() < self.bytes.capacity() / 4 {
+                self.bytes.shrink_to(self.bytes.len() * 2);
+            }
+        }
+    }
+
+    /// The entries as they are stored, to be read by [`read_entry`] from [`Self::base`] on.
+    pub(super) fn encoded(&self) -> &[u8] {
+        &self.bytes[self.head..]
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    pub(super) fn buffer_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}
+
+/// Reads one entry that follows one at `time`; `None` at the end, and for bytes that no entry has.
+pub(super) fn read_entry(reader: &mut Reader<'_>, time: Micros) -> Option<Entry> {
+    let word = reader.varint()?;
+    let cost = if word & 1 == 1 { reader.varint()? } else { 1 };
+    let time = time.checked_add(word >> 1)?;
+    (time <= MAX_TIME && (1..=MAX_AMOUNT).contains(&cost)).then_some(Entry { time, cost })
+}

@@ -1,0 +1,200 @@
+//! The entries of a log: a queue of chunks, in which no operation walks more than one chunk.
+//!
+//! Every chunk knows the sum of all costs before it, so a sum over any stretch of time is the difference of two, and
+//! the chunk where a time or a sum falls is found by bisection.
+
+use std::collections::VecDeque;
+
+use super::chunk::{read_entry, Chunk};
+use crate::limiter::quota::{Micros, MAX_TIME};
+use crate::limiter::varint::Reader;
+
+/// One request: when, and how much it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// When it was let through.
+    pub time: Micros,
+    /// What it took.
+    pub cost: u64,
+}
+
+/// Requests in the order of their times.
+#[derive(Debug, Clone, Default)]
+pub struct Entries {
+    /// Chunks that take no more, oldest first; only the very first may have dropped entries, and none is empty.
+    full: VecDeque<Chunk>,
+    /// The chunk that grows. It stands apart so that a short log is one buffer.
+    newest: Chunk,
+    /// The sum of all costs up to the newest entry; like the chunks' it wraps.
+    sum: u64,
+}
+
+/// A part of the entries in the form in which they are saved: what [`Entries::append`] reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece<'a> {
+    /// The time from which the first entry's delta counts.
+    pub base: Micros,
+    /// The encoded entries.
+    pub bytes: &'a [u8],
+}
+
+impl Entries {
+    fn oldest_chunk(&self) -> &Chunk {
+        self.full.front().unwrap_or(&self.newest)
+    }
+
+    fn oldest_chunk_mut(&mut self) -> &mut Chunk {
+        self.full.front_mut().unwrap_or(&mut self.newest)
+    }
+
+    fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        self.full.iter().chain(std::iter::once(&self.newest))
+    }
+
+    /// The first chunk for which `is_before` does not hold, which must hold up to a point and not beyond.
+    fn find_chunk(&self, is_before: impl Fn(&Chunk) -> bool) -> &Chunk {
+        self.full.get(self.full.partition_point(is_before)).unwrap_or(&self.newest)
+    }
+
+    /// The time of the newest entry.
+    pub fn newest(&self) -> Option<Micros> {
+        (!self.newest.is_empty()).then_some(self.newest.last)
+    }
+
+    /// The sum of all costs.
+    pub fn sum(&self) -> u64 {
+        self.sum.wrapping_sub(self.oldest_chunk().sum_before)
+    }
+
+    /// The sum of the costs of entries later than `past`.
+    pub fn sum_after(&self, past: Micros) -> u64 {
+        let chunk = self.find_chunk(|chunk| chunk.last <= past);
+        let gone = chunk.entries().take_while(|found| found.entry.time <= past).last();
+        self.sum.wrapping_sub(gone.map_or(chunk.sum_before, |found| found.sum))
+    }
+
+    /// If entries must leave, oldest first, until their sum is no more than `amount`: the time of the last to leave.
+    pub fn last_to_leave_until(&self, amount: u64) -> Option<Micros> {
+        let excess = self.sum().checked_sub(amount).filter(|&excess| excess > 0)?;
+        if amount == 0 {
+            return self.newest();
+        }
+        let start = self.oldest_chunk().sum_before;
+        // The chunk with the entry that brings what has left to the excess is the last that starts below it.
+        let after = self.full.partition_point(|chunk| chunk.sum_before.wrapping_sub(start) < excess);
+        let in_newest = self.newest.sum_before.wrapping_sub(start) < excess;
+        let chunk = if in_newest { &self.newest } else { self.full.get(after.checked_sub(1)?)? };
+        let found = chunk.entries().find(|found| found.sum.wrapping_sub(start) >= excess);
+        found.map(|found| found.entry.time)
+    }
+
+    /// Adds an entry that is not older than the newest.
+    pub fn push(&mut self, entry: Entry) {
+        if self.newest.is_full() {
+            self.full.push_back(std::mem::take(&mut self.newest));
+        }
+        if self.newest.is_empty() {
+            self.newest.start(entry.time, self.sum);
+        }
+        self.newest.push(entry);
+        self.sum = self.sum.wrapping_add(entry.cost);
+    }
+
+    /// Drops the entries up to and including `past`.
+    pub fn drop_until(&mut self, past: Micros) {
+        self.drop_while(|last, _| last <= past);
+    }
+
+    /// Drops the oldest entries as long as the others alone have a sum of `amount`.
+    pub fn keep_newest(&mut self, amount: u64) {
+        let sum = self.sum;
+        self.drop_while(|_, through| sum.wrapping_sub(through) >= amount);
+    }
+
+    /// Drops entries from the oldest on while `goes` holds for the time of an entry and the sum through it.
+    fn drop_while(&mut self, goes: impl Fn(Micros, u64) -> bool) {
+        while let Some(oldest) = self.full.front() {
+            let sum_through = self.full.get(1).unwrap_or(&self.newest).sum_before;
+            if !goes(oldest.last, sum_through) {
+                break;
+            }
+            self.full.pop_front();
+        }
+        if self.full.len() < self.full.capacity() / 4 {
+            self.full.shrink_to(self.full.len() * 2);
+        }
+        let oldest = self.oldest_chunk_mut();
+        let gone = oldest.entries().take_while(|found| goes(found.entry.time, found.sum)).last();
+        if let Some(gone) = gone {
+            oldest.drop_through(&gone);
+        }
+    }
+
+    /// All entries, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.chunks().flat_map(Chunk::entries).map(|found| found.entry)
+    }
+
+    /// The parts to save, oldest first.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let filled = self.chunks().filter(|chunk| !chunk.is_empty());
+        filled.map(|chunk| Piece { base: chunk.base, bytes: chunk.encoded() })
+    }
+
+    /// How many parts there are to save, and to free.
+    pub fn piece_count(&self) -> usize {
+        self.full.len() + usize::from(!self.newest.is_empty())
+    }
+
+    /// Adds what was saved. `None`, and nothing added, if that is no continuation of these entries, or if it brings
+    /// their sum above `max_sum`. Takes no more memory than the piece does.
+    pub fn append(&mut self, piece: Piece<'_>, max_sum: u64) -> Option<()> {
+        if piece.base > MAX_TIME || self.newest().is_some_and(|newest| newest > piece.base) {
+            return None;
+        }
+        let mut room = max_sum.checked_sub(self.sum())?;
+        for entry in read_entries(piece) {
+            room = room.checked_sub(entry?.cost)?;
+        }
+        read_entries(piece).flatten().for_each(|entry| self.push(entry));
+        Some(())
+    }
+
+    /// Bytes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        let queue = self.full.capacity() * size_of::<Chunk>();
+        queue + self.chunks().map(Chunk::heap_bytes).sum::<usize>()
+    }
+
+    /// The buffers from the one numbered `from` on, for whoever wants to move them to a better place.
+    pub fn buffers_mut(&mut self, from: usize) -> impl Iterator<Item = &mut Vec<u8>> {
+        let chunks = self.full.iter_mut().chain(std::iter::once(&mut self.newest));
+        chunks.skip(from).map(Chunk::buffer_mut)
+    }
+
+    /// The queue of the chunks, for whoever wants to move it to a better place.
+    pub fn queue_mut(&mut self) -> &mut VecDeque<Chunk> {
+        &mut self.full
+    }
+}
+
+/// The entries of a piece; `None` in place of one that is damaged, beyond which it makes no sense to read on.
+fn read_entries(piece: Piece<'_>) -> impl Iterator<Item = Option<Entry>> + '_ {
+    let mut reader = Reader::new(piece.bytes);
+    let mut time = piece.base;
+    std::iter::from_fn(move || {
+        if reader.is_at_end() {
+            return None;
+        }
+        let entry = read_entry(&mut reader, time);
+        time = entry.map_or(time, |entry| entry.time);
+        Some(entry)
+    })
+}
+
+/// Equal entries make equal logs, however they are cut into chunks.
+impl PartialEq for Entries {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}

@@ -1,0 +1,70 @@
+//! Variable-length integers: seven bits a byte, the lowest first, a set top bit meaning that more follow.
+
+/// Where bytes are written to.
+pub trait Sink {
+    /// Adds a byte at the end.
+    fn push_byte(&mut self, byte: u8);
+}
+
+impl Sink for Vec<u8> {
+    fn push_byte(&mut self, byte: u8) {
+        self.push(byte);
+    }
+}
+
+/// Writes `value` in as few bytes as it needs.
+#[allow(clippy::cast_possible_truncation)] // the seven bits that are kept are the point
+pub fn push_varint(out: &mut impl Sink, mut value: u64) {
+    while value >= 0x80 {
+        out.push_byte(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push_byte(value as u8);
+}
+
+/// Reads what was written, trusting nothing.
+#[derive(Debug, Clone)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of all of `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    /// The next byte.
+    pub fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(byte)
+    }
+
+    /// The next integer; `None` if it is cut short or does not fit.
+    pub fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return None;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// What has not been read yet.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Whether everything has been read.
+    pub const fn is_at_end(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}

@@ -1,0 +1,67 @@
+//! A bucket in exact fractions of a token.
+
+use std::cmp::Ordering;
+
+use redis_ratelimit::limiter::{BucketQuota, Quota};
+
+use super::fraction::Fraction;
+use super::Naive;
+
+#[derive(Debug, Clone)]
+pub struct Bucket {
+    at: u64,
+    used: Fraction,
+}
+
+impl Default for Bucket {
+    fn default() -> Self {
+        Self { at: 0, used: Fraction::ZERO }
+    }
+}
+
+fn parameters(quota: &Quota) -> &BucketQuota {
+    match quota {
+        Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => quota,
+        _ => panic!("not a bucket"),
+    }
+}
+
+/// What comes back in so many microseconds.
+fn refill(quota: &BucketQuota, micros: u64) -> Fraction {
+    Fraction::new(i128::from(quota.rate().count()) * i128::from(micros), i128::from(quota.rate().period()))
+}
+
+impl Bucket {
+    fn exact(&self, quota: &Quota, now: u64) -> Fraction {
+        let quota = parameters(quota);
+        if now >= self.at {
+            return self.used.minus(refill(quota, now - self.at)).at_least_zero();
+        }
+        let before = self.used.plus(refill(quota, self.at - now));
+        match before.compare(Fraction::whole(quota.capacity())) {
+            Ordering::Greater => Fraction::ZERO,
+            _ => before,
+        }
+    }
+}
+
+impl Naive for Bucket {
+    fn used(&self, quota: &Quota, now: u64) -> u64 {
+        self.exact(quota, now).ceiling()
+    }
+
+    fn settled(&self, quota: &Quota, now: u64) -> Self {
+        Self { at: now, used: self.exact(quota, now) }
+    }
+
+    fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
+        let most = Fraction::whole(2 * parameters(quota).capacity());
+        Self { at: now, used: self.exact(quota, now).plus(Fraction::whole(cost)).min(most) }
+    }
+
+    fn carried_over(&self, _from: &Quota, to: &Quota) -> Self {
+        // The one place where something is rounded: up, to what the new rate refills in whole parts.
+        let used = self.used.rounded_up_to(parameters(to).rate().period());
+        Self { at: self.at, used: used.min(Fraction::whole(parameters(to).capacity())) }
+    }
+}

@@ -1,0 +1,78 @@
+//! A sliding counter as counts by window, weighted in exact fractions.
+
+use std::collections::BTreeMap;
+
+use redis_ratelimit::limiter::Quota;
+
+use super::{limit, window, Naive};
+
+#[derive(Debug, Clone, Default)]
+pub struct Counter {
+    at: u64,
+    /// What was taken, by the start of its window.
+    counts: BTreeMap<u64, u64>,
+}
+
+impl Counter {
+    fn count(&self, start: Option<u64>) -> u64 {
+        start.and_then(|start| self.counts.get(&start)).copied().unwrap_or(0)
+    }
+}
+
+impl Naive for Counter {
+    /// ⌊previous·(1 − elapsed/window) + current⌋
+    fn used(&self, quota: &Quota, now: u64) -> u64 {
+        let length = window(quota);
+        let elapsed = now % length;
+        let start = now - elapsed;
+        if self.counts.keys().any(|window| *window > start) {
+            return 0;
+        }
+        let (previous, current) = (self.count(start.checked_sub(length)), self.count(Some(start)));
+        let weighted = u128::from(previous) * u128::from(length - elapsed) / u128::from(length);
+        u64::try_from(weighted).expect("fits") + current
+    }
+
+    fn settled(&self, quota: &Quota, now: u64) -> Self {
+        let length = window(quota);
+        let start = now - now % length;
+        if self.counts.keys().any(|window| *window > start) {
+            return Self { at: now, counts: BTreeMap::new() };
+        }
+        let keep = |window: u64| window == start || window + length == start;
+        Self { at: now, counts: self.counts.iter().map(|(k, v)| (*k, *v)).filter(|(k, _)| keep(*k)).collect() }
+    }
+
+    fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
+        let mut next = self.settled(quota, now);
+        let room = (2 * limit(quota)).saturating_sub(next.used(quota, now));
+        *next.counts.entry(now - now % window(quota)).or_default() += cost.min(room);
+        next
+    }
+
+    fn carried_over(&self, from: &Quota, to: &Quota) -> Self {
+        let start = self.at - self.at % window(to);
+        if window(from) != window(to) {
+            let count = self.used(from, self.at).min(limit(to));
+            return Self { at: self.at, counts: BTreeMap::from([(start, count)]) };
+        }
+        let mut carried = self.settled(to, self.at);
+        let current = carried.counts.entry(start).or_default();
+        *current = (*current).min(limit(to));
+        // The previous count shrinks until both together are within the limit.
+        if let Some(before) = start.checked_sub(window(to)) {
+            let (mut low, mut high) = (0, carried.count(Some(before)));
+            while low < high {
+                let middle = high - (high - low) / 2;
+                carried.counts.insert(before, middle);
+                if carried.used(to, self.at) <= limit(to) {
+                    low = middle;
+                } else {
+                    high = middle - 1;
+                }
+            }
+            carried.counts.insert(before, low);
+        }
+        carried
+    }
+}

@@ -1,0 +1,133 @@
+//! The limiters once more, deliberately naive: fractions in place of parts, lists in place of chunks, searching in
+//! place of calculating. What they say is compared with what the real ones say.
+
+mod bucket;
+mod counter;
+mod fraction;
+mod log;
+mod window;
+
+use redis_ratelimit::limiter::{Quota, Retry};
+
+pub use bucket::Bucket;
+pub use counter::Counter;
+pub use log::Log;
+pub use window::Window;
+
+/// A naive state. It knows nothing of quotas changing, of waits or of remainders.
+pub trait Naive: Clone + Default {
+    /// What is used, in whole units, rounded up.
+    fn used(&self, quota: &Quota, now: u64) -> u64;
+    /// The same state without what no longer counts.
+    fn settled(&self, quota: &Quota, now: u64) -> Self;
+    /// The same state after a cost was taken, allowed or not.
+    fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self;
+    /// What it was at the last taking, in terms of another quota and at most its limit.
+    fn carried_over(&self, from: &Quota, to: &Quota) -> Self;
+}
+
+/// What a request is told, in the units of the reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    pub allowed: bool,
+    pub remaining: u64,
+    pub retry_ms: i64,
+    pub reset_ms: i64,
+    pub delay_ms: Option<i64>,
+}
+
+/// A naive limiter: a state, the quota it was last taken from with, and the rules of the contract spelt out.
+#[derive(Clone)]
+pub struct Model<N> {
+    quota: Quota,
+    state: N,
+}
+
+impl<N: Naive> Model<N> {
+    pub fn new(quota: Quota) -> Self {
+        Self { quota, state: N::default() }
+    }
+
+    pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Told {
+        let limit = limit(&quota);
+        let allowed = self.used(&quota, now) + cost <= limit;
+        let mut queue = self.clone();
+        if allowed || force {
+            queue = self.with_quota(quota, cost, now);
+            *self = Self { quota, state: queue.state.taken(&quota, cost, now) };
+        }
+        let leaky = matches!(quota, Quota::LeakyBucket(_));
+        Told {
+            allowed,
+            remaining: limit.saturating_sub(self.used(&quota, now)),
+            retry_ms: match limit.checked_sub(cost) {
+                _ if allowed => 0,
+                None => -1,
+                Some(room) => self.millis_until(&quota, room, now),
+            },
+            reset_ms: self.millis_until(&quota, 0, now),
+            delay_ms: leaky.then(|| if allowed { queue.millis_until(&quota, 0, now) } else { 0 }),
+        }
+    }
+
+    /// "Carries over what was used"; and where that leaves less, what the new quota would have left of it.
+    fn used(&self, quota: &Quota, now: u64) -> u64 {
+        let old = self.state.used(&self.quota, now);
+        if *quota == self.quota {
+            return old;
+        }
+        old.min(self.state.carried_over(&self.quota, quota).used(quota, now))
+    }
+
+    fn with_quota(&self, quota: Quota, cost: u64, now: u64) -> Self {
+        if quota == self.quota {
+            return self.clone();
+        }
+        let old = self.state.used(&self.quota, now);
+        let new = self.state.carried_over(&self.quota, &quota);
+        let keeps_old = old + cost <= limit(&quota) || old <= new.used(&quota, now);
+        let state =
+            if keeps_old { self.state.settled(&self.quota, now).carried_over(&self.quota, &quota) } else { new };
+        Self { quota, state }
+    }
+
+    /// The first millisecond from now on at which no more than `amount` is used.
+    fn millis_until(&self, quota: &Quota, amount: u64, now: u64) -> i64 {
+        let enough = |millis: u64| self.used(quota, now + millis * 1_000) <= amount;
+        let (mut too_short, mut long_enough) = (0, 1 << 40);
+        if enough(0) {
+            return 0;
+        }
+        while long_enough - too_short > 1 {
+            let middle = too_short + (long_enough - too_short) / 2;
+            if enough(middle) {
+                long_enough = middle;
+            } else {
+                too_short = middle;
+            }
+        }
+        i64::try_from(long_enough).expect("fits")
+    }
+}
+
+pub fn limit(quota: &Quota) -> u64 {
+    match quota {
+        Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => quota.capacity(),
+        Quota::FixedWindow(quota) | Quota::SlidingLog(quota) | Quota::SlidingCounter(quota) => quota.limit(),
+    }
+}
+
+pub fn window(quota: &Quota) -> u64 {
+    match quota {
+        Quota::TokenBucket(_) | Quota::LeakyBucket(_) => panic!("a bucket has no window"),
+        Quota::FixedWindow(quota) | Quota::SlidingLog(quota) | Quota::SlidingCounter(quota) => quota.window(),
+    }
+}
+
+pub fn retry_ms(retry: Retry) -> i64 {
+    match retry {
+        Retry::Now => 0,
+        Retry::After(micros) => i64::try_from(micros.div_ceil(1_000)).expect("fits"),
+        Retry::Never => -1,
+    }
+}

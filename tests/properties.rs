@@ -1,0 +1,332 @@
+//! Contracts that hold for every sequence of requests: against naive models, and in their own right.
+
+mod models;
+
+use models::{limit, retry_ms, Bucket, Counter, Log, Model, Naive, Told, Window};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use redis_ratelimit::limiter::{Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, MAX_TIME};
+use redis_ratelimit::replication::{state_facts, Fact, TakenBytes};
+
+/// Some time in 2026, off every window's boundary.
+const START: Micros = 1_790_000_000_123_457;
+
+#[derive(Debug, Clone)]
+struct Step {
+    quota: Quota,
+    cost: u64,
+    force: bool,
+    /// How far the clock moves before the request, back if negative.
+    passes: i64,
+}
+
+fn quotas(algorithm: Algorithm) -> impl Strategy<Value = Quota> {
+    let rates = select(vec!["0.6", "3/5s", "1", "10", "7/3s", "1000", "100/m", "0.333", "1/ms", "13/h"]);
+    let windows = select(vec!["1ms", "7ms", "1", "0.5", "10", "1m", "1h", "333333us"]);
+    (1..30_u64, rates, windows).prop_map(move |(limit, rate, window)| {
+        let b = match algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => rate,
+            Algorithm::FixedWindow | Algorithm::SlidingLog | Algorithm::SlidingCounter => window,
+        };
+        Quota::parse(algorithm, limit.to_string().as_bytes(), b.as_bytes()).expect("a valid quota")
+    })
+}
+
+fn algorithms() -> impl Strategy<Value = Algorithm> {
+    select(Algorithm::ALL.to_vec())
+}
+
+fn costs() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => Just(1_u64), 3 => 1..10_u64, 1 => 1..70_u64]
+}
+
+fn waits() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => 0..3_000_i64, 4 => 0..500_000_i64, 3 => 0..5_000_000_i64, 1 => 0..7_200_000_000_i64, 3 => Just(0)]
+}
+
+fn jumps() -> impl Strategy<Value = i64> {
+    prop_oneof![12 => waits(), 1 => -3_000_000..0_i64, 1 => -7_200_000_000..0_i64, 1 => -3..0_i64]
+}
+
+/// Requests to one key with one quota, on a clock that only goes forward.
+fn steady() -> impl Strategy<Value = Vec<Step>> {
+    let step = |quota| (costs(), waits()).prop_map(move |(cost, passes)| Step { quota, cost, force: false, passes });
+    algorithms().prop_flat_map(quotas).prop_flat_map(move |quota| vec(step(quota), 1..60))
+}
+
+/// Requests with everything that may happen: forced, with changing quotas, on a clock that jumps.
+fn wild(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Vec<Step>> {
+    let step = |quotas: Vec<Quota>| {
+        (prop_oneof![6 => Just(0), 1 => 1..3_usize], costs(), prop::bool::weighted(0.15), jumps())
+            .prop_map(move |(index, cost, force, passes)| Step { quota: quotas[index], cost, force, passes })
+    };
+    algorithm.prop_flat_map(|algorithm| vec(quotas(algorithm), 3)).prop_flat_map(move |quotas| vec(step(quotas), 1..40))
+}
+
+fn moved(now: Micros, passes: i64) -> Micros {
+    now.saturating_add_signed(passes)
+}
+
+fn request(limiter: &mut Limiter, step: &Step, now: Micros) -> Decision {
+    limiter.request(&step.quota, step.cost, step.force, now).expect("one algorithm")
+}
+
+/// Runs the steps, and shows each moment after a step: the step, the time, and what was told.
+fn run(steps: &[Step], mut seen: impl FnMut(&Limiter, &Step, Micros, Decision)) {
+    let mut limiter = Limiter::new(&steps[0].quota);
+    let mut now = START;
+    for step in steps {
+        now = moved(now, step.passes);
+        let decision = request(&mut limiter, step, now);
+        seen(&limiter, step, now, decision);
+    }
+}
+
+fn agrees_with<N: Naive>(steps: &[Step]) {
+    let mut model = Model::<N>::new(steps[0].quota);
+    run(steps, |_, step, now, decision| {
+        let expected = model.request(step.quota, step.cost, step.force, now);
+        let reply: Vec<i64> = decision.to_reply().collect();
+        let told = Told {
+            allowed: decision.allowed,
+            remaining: decision.remaining,
+            retry_ms: reply[3],
+            reset_ms: reply[4],
+            delay_ms: reply.get(5).copied(),
+        };
+        assert_eq!(told, expected, "at {now}: {step:?}");
+        assert_eq!(reply[0], i64::from(expected.allowed));
+        assert_eq!(reply[1], i64::try_from(limit(&step.quota)).expect("fits"));
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_token_bucket_agrees_with_one_in_fractions(steps in wild(Just(Algorithm::TokenBucket))) {
+        agrees_with::<Bucket>(&steps);
+    }
+
+    #[test]
+    fn a_leaky_bucket_agrees_with_one_in_fractions(steps in wild(Just(Algorithm::LeakyBucket))) {
+        agrees_with::<Bucket>(&steps);
+    }
+
+    #[test]
+    fn a_fixed_window_agrees_with_a_list(steps in wild(Just(Algorithm::FixedWindow))) {
+        agrees_with::<Window>(&steps);
+    }
+
+    #[test]
+    fn a_sliding_log_agrees_with_a_list(steps in wild(Just(Algorithm::SlidingLog))) {
+        agrees_with::<Log>(&steps);
+    }
+
+    #[test]
+    fn a_sliding_counter_agrees_with_the_formula(steps in wild(Just(Algorithm::SlidingCounter))) {
+        agrees_with::<Counter>(&steps);
+    }
+
+    #[test]
+    fn never_more_is_admitted_than_the_quota_says(steps in steady()) {
+        let mut admitted: Vec<(Micros, u64)> = Vec::new();
+        run(&steps, |_, step, now, decision| {
+            if decision.allowed {
+                admitted.push((now, step.cost));
+            }
+        });
+        for (i, (from, _)) in admitted.iter().enumerate() {
+            let mut sum = 0;
+            for (to, cost) in &admitted[i..] {
+                sum += u128::from(*cost);
+                let time = u128::from(to - from);
+                match &steps[0].quota {
+                    Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => {
+                        let (count, period) = (u128::from(quota.rate().count()), u128::from(quota.rate().period()));
+                        assert!(sum * period <= u128::from(quota.capacity()) * period + count * time);
+                    }
+                    Quota::FixedWindow(quota) => {
+                        assert!(from / quota.window() != to / quota.window() || sum <= u128::from(quota.limit()));
+                    }
+                    Quota::SlidingLog(quota) => {
+                        assert!(time >= u128::from(quota.window()) || sum <= u128::from(quota.limit()));
+                    }
+                    Quota::SlidingCounter(quota) => {
+                        assert!(time >= u128::from(quota.window()) || sum <= 2 * u128::from(quota.limit()));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn waiting_as_told_is_enough_and_a_millisecond_less_is_not(steps in wild(algorithms())) {
+        run(&steps, |limiter, step, now, decision| {
+            let again = |at| request(&mut limiter.clone(), &Step { force: false, ..step.clone() }, at).allowed;
+            match retry_ms(decision.retry) {
+                _ if decision.allowed => assert_eq!(decision.retry, Retry::Now),
+                -1 => assert!(step.cost > limit(&step.quota)),
+                wait => {
+                    let wait = u64::try_from(wait).expect("a wait");
+                    assert!(wait > 0, "a denial without a wait");
+                    assert!(again(now + wait * 1_000), "still denied after {wait} ms: {step:?}");
+                    assert!(!again(now + (wait - 1) * 1_000), "allowed before {wait} ms: {step:?}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn what_remains_can_be_taken_and_no_more(steps in wild(algorithms())) {
+        run(&steps, |limiter, step, now, decision| {
+            let takes = |cost| request(&mut limiter.clone(), &Step { cost, force: false, ..step.clone() }, now).allowed;
+            assert!(decision.remaining == 0 || takes(decision.remaining));
+            assert!(!takes(decision.remaining + 1));
+        });
+    }
+
+    #[test]
+    fn a_denied_request_leaves_everything_as_it_was(steps in wild(algorithms())) {
+        let mut before = Limiter::new(&steps[0].quota);
+        run(&steps, |limiter, _, _, decision| {
+            if !decision.taken {
+                assert_eq!(*limiter, before);
+                assert_eq!(bytes(limiter), bytes(&before));
+            }
+            before = limiter.clone();
+        });
+    }
+
+    #[test]
+    fn an_idle_limiter_is_as_good_as_a_new_one(steps in wild(algorithms())) {
+        run(&steps, |limiter, step, _, decision| {
+            if !decision.taken {
+                return;
+            }
+            let idle = limiter.idle_at();
+            let step = Step { force: false, ..step.clone() };
+            for later in [0, 1, 777_777] {
+                let used = request(&mut limiter.clone(), &step, idle + later);
+                let new = request(&mut Limiter::new(&step.quota), &step, idle + later);
+                assert_eq!(used, new, "{later} after");
+            }
+            assert_eq!(request(&mut limiter.clone(), &Step { cost: 1, ..step.clone() }, idle).remaining, limit(&step.quota) - 1);
+            let earlier = request(&mut limiter.clone(), &Step { cost: limit(&step.quota), ..step }, idle - 1);
+            assert!(!earlier.allowed, "idle before it said so");
+        });
+    }
+
+    #[test]
+    fn force_takes_at_most_twice_the_limit_and_locks_out_for_two_rounds_at_most(steps in wild(algorithms())) {
+        run(&steps, |_, step, _, decision| {
+            let round = match step.quota {
+                Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => {
+                    let fill = u128::from(quota.capacity()) * u128::from(quota.rate().period());
+                    u64::try_from(fill.div_ceil(u128::from(quota.rate().count()))).expect("fits")
+                }
+                Quota::FixedWindow(quota) | Quota::SlidingLog(quota) | Quota::SlidingCounter(quota) => quota.window(),
+            };
+            // Under a changed quota what was used drains at least as fast as under the old one, of which nothing is
+            // known here.
+            let same = steps.iter().all(|other| other.quota == step.quota);
+            assert!(!same || decision.reset_after <= 2 * round, "{decision:?}");
+        });
+    }
+
+    #[test]
+    fn a_replica_that_applies_the_facts_has_the_same_state(steps in wild(algorithms())) {
+        let mut replica: Option<Limiter> = None;
+        run(&steps, |primary, step, now, decision| {
+            if decision.taken {
+                let fact = TakenBytes::new(&step.quota, step.cost, now);
+                let fact = Fact::decode(fact.as_slice()).expect("a fact");
+                if let Some(new) = fact.apply(replica.as_mut()).expect("applies") {
+                    replica = Some(new);
+                }
+                assert_eq!(replica.as_ref(), Some(primary));
+                assert_eq!(bytes(primary), bytes(replica.as_ref().expect("there")));
+            }
+        });
+    }
+
+    #[test]
+    fn what_was_saved_is_what_is_loaded(steps in wild(algorithms())) {
+        run(&steps, |limiter, _, _, decision| {
+            if decision.taken {
+                let loaded = rebuilt(limiter);
+                assert_eq!(loaded, *limiter);
+                assert_eq!(bytes(&loaded), bytes(limiter));
+            }
+        });
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_or_make_a_limiter_that_works(
+        steps in wild(algorithms()),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+        now in prop_oneof![Just(0), Just(MAX_TIME), Just(START), 0..=MAX_TIME],
+    ) {
+        run(&steps, |limiter, step, _, decision| {
+            if !decision.taken {
+                return;
+            }
+            let mut facts: Vec<Vec<u8>> = state_facts(limiter).collect();
+            for fact in &mut facts {
+                for (index, byte) in &damage {
+                    let index = index.index(fact.len());
+                    fact[index] = *byte;
+                }
+                if let Some(cut) = cut {
+                    fact.truncate(cut.index(fact.len()));
+                }
+            }
+            let mut loaded = None;
+            for fact in &facts {
+                if let Some(Ok(Some(new))) = Fact::decode(fact).map(|fact| fact.apply(loaded.as_mut())) {
+                    loaded = Some(new);
+                }
+            }
+            if let Some(mut limiter) = loaded {
+                let quota = limiter.quota();
+                for at in [now, START, MAX_TIME, 0] {
+                    for quota in [quota, step.quota] {
+                        let _ = limiter.request(&quota, step.cost, step.force, at);
+                        let _ = limiter.request(&quota, step.cost, true, at);
+                    }
+                }
+                limiter.idle_at();
+                bytes(&limiter);
+            }
+        });
+    }
+
+    #[test]
+    fn any_bytes_decode_to_nothing_or_to_something_valid(bytes in vec(any::<u8>(), 0..80)) {
+        if let Some(Fact::State(limiter)) = Fact::decode(&bytes) {
+            prop_assert_eq!(&rebuilt(&limiter), &limiter);
+        }
+    }
+}
+
+fn bytes(limiter: &Limiter) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    limiter.encode(&mut bytes);
+    for entry in limiter.entries().into_iter().flat_map(Entries::iter) {
+        bytes.extend(entry.time.to_le_bytes());
+        bytes.extend(entry.cost.to_le_bytes());
+    }
+    bytes
+}
+
+fn rebuilt(limiter: &Limiter) -> Limiter {
+    let mut loaded = None;
+    for fact in state_facts(limiter) {
+        if let Some(new) = Fact::decode(&fact).expect("a fact").apply(loaded.as_mut()).expect("applies") {
+            loaded = Some(new);
+        }
+    }
+    loaded.expect("a state")
+}
