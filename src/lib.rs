@@ -1,6 +1,81 @@
 //! redis-ratelimit: rate-limit commands for Redis and Valkey, as a module.
+//!
+//! The limiters are values without any knowledge of Redis ([`limiter`]). A key of the native type holds one
+//! ([`datatype`]), a command decides on a request and stores the outcome ([`commands`]), and replicas are told what
+//! was taken rather than what was asked ([`replication`]). All that touches Redis's C API lies in [`server`] and in
+//! the callbacks of the type.
 
+pub mod commands;
+pub mod datatype;
 #[forbid(unsafe_code)]
 pub mod limiter;
 #[forbid(unsafe_code)]
 pub mod replication;
+pub mod server;
+
+use std::ffi::{c_int, CStr};
+
+use redis_module::raw;
+
+use server::api::{ERR, OK};
+use server::{api, entry, log, Args, ServerAllocator};
+
+#[global_allocator]
+static ALLOCATOR: ServerAllocator = ServerAllocator;
+
+const NAME: &CStr = c"ratelimit";
+
+/// Called by the server when the module is loaded.
+///
+/// # Safety
+/// To be called by a server only, with its context and the module's arguments.
+#[no_mangle]
+#[allow(non_snake_case)] // the name that servers look for
+pub unsafe extern "C" fn RedisModule_OnLoad(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    count: c_int,
+) -> c_int {
+    // Fills in the functions of the API, the allocator's among them: before this nothing may be allocated.
+    // SAFETY: the server passed the context for this call.
+    let initialised =
+        unsafe { raw::Export_RedisModule_Init(ctx, NAME.as_ptr(), version(), raw::REDISMODULE_APIVER_1.cast_signed()) };
+    if initialised != OK {
+        return ERR;
+    }
+    entry::log_panics();
+    // SAFETY: the server passed the context and the arguments for this call.
+    let loaded = entry::guard("load", Err("a bug".to_owned()), || unsafe { load(ctx, Args::new(argv, count)) });
+    match loaded {
+        Ok(()) => OK,
+        Err(problem) => {
+            log::warning(&format!("redis-ratelimit cannot be loaded: {problem}"));
+            ERR
+        }
+    }
+}
+
+/// # Safety
+/// To be called while the module is being loaded, with the context of that.
+unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), String> {
+    if let Some(arg) = args.get(0) {
+        return Err(format!("unknown argument {}", limiter::Quoted(arg.bytes())));
+    }
+    // SAFETY: the caller vouches for the context.
+    unsafe {
+        // The youngest of the functions that are needed.
+        raw::RedisModule_SetCommandInfo.ok_or("the server is older than Redis 7.0")?;
+        // Files that are damaged are refused by us rather than aborted on. A change is signalled where there is one,
+        // so that a denied request disturbs neither WATCH nor caches.
+        let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
+        api!(RedisModule_SetModuleOptions)(ctx, options.cast_signed());
+        datatype::register(ctx)?;
+        commands::ALL.iter().try_for_each(|command| command.register(ctx))
+    }
+}
+
+/// The version as `MODULE LIST` shows it: 10203 for 1.2.3.
+fn version() -> c_int {
+    let parts = [env!("CARGO_PKG_VERSION_MAJOR"), env!("CARGO_PKG_VERSION_MINOR"), env!("CARGO_PKG_VERSION_PATCH")];
+    parts.iter().fold(0, |version, part| version * 100 + part.parse().unwrap_or(0))
+}

@@ -78,9 +78,9 @@ fn decode_limiter(reader: &mut Reader<'_>) -> Option<Limiter> {
         Quota::SlidingCounter(quota) => {
             let meter = SlidingCounter {
                 at: time(reader)?,
-                // A lowered limit leaves the count of the window before as it is.
+                // Not twice the limit: a lowered limit leaves the counts as they were.
                 previous: at_most(2 * MAX_AMOUNT, reader)?,
-                current: at_most(2 * quota.limit(), reader)?,
+                current: at_most(2 * MAX_AMOUNT, reader)?,
             };
             Limiter::SlidingCounter(metered(quota, meter))
         }

@@ -37,7 +37,8 @@ pub trait Meter: Clone + Debug + Default + PartialEq {
     /// Takes `cost`, allowed or not; what is used in the end is at most twice the limit.
     fn take(&mut self, cost: u64, quota: &Self::Quota, now: Micros);
 
-    /// The state under another quota: what was used when something was last taken, but no more than the new limit.
+    /// The state under another quota, as of the last taking. Where the state is an amount that time wears off, it is
+    /// no more than the new limit; where it is what was taken when, that stands, and time alone ends it.
     fn carried_over(&self, from: &Self::Quota, to: &Self::Quota) -> Cow<'_, Self>;
 
     /// How long a request that takes something now is to be held, for an algorithm that spaces them.

@@ -45,12 +45,8 @@ fn left_when_at_most(amount: u64, count: u64, quota: &WindowQuota) -> Micros {
     if count <= amount {
         return quota.window();
     }
-    narrow(largest_below(amount, quota) / u128::from(count))
-}
-
-/// The largest `count * left` that weighs no more than `amount`.
-fn largest_below(amount: u64, quota: &WindowQuota) -> u128 {
-    (u128::from(amount) + 1) * u128::from(quota.window()) - 1
+    let largest = (u128::from(amount) + 1) * u128::from(quota.window()) - 1;
+    narrow(largest / u128::from(count))
 }
 
 impl Meter for SlidingCounter {
@@ -91,14 +87,13 @@ impl Meter for SlidingCounter {
     }
 
     fn carried_over(&self, from: &WindowQuota, to: &WindowQuota) -> Cow<'_, Self> {
-        if from.window() != to.window() {
-            // The counts belong to another grid; what they amounted to is kept.
-            let current = self.used(from, self.at).min(to.limit());
-            return Cow::Owned(Self { at: self.at, previous: 0, current });
+        if from.window() == to.window() {
+            // The counts mean the same under any limit.
+            return Cow::Borrowed(self);
         }
-        let current = self.current.min(to.limit());
-        let largest = largest_below(to.limit() - current, to) / u128::from(left(to, self.at));
-        Cow::Owned(Self { at: self.at, previous: self.previous.min(narrow(largest)), current })
+        // The counts belong to another grid; what they amounted to is kept.
+        let current = self.used(from, self.at).min(to.limit());
+        Cow::Owned(Self { at: self.at, previous: 0, current })
     }
 }
 

@@ -51,28 +51,10 @@ impl Naive for Counter {
     }
 
     fn carried_over(&self, from: &Quota, to: &Quota) -> Self {
+        if window(from) == window(to) {
+            return self.clone();
+        }
         let start = self.at - self.at % window(to);
-        if window(from) != window(to) {
-            let count = self.used(from, self.at).min(limit(to));
-            return Self { at: self.at, counts: BTreeMap::from([(start, count)]) };
-        }
-        let mut carried = self.settled(to, self.at);
-        let current = carried.counts.entry(start).or_default();
-        *current = (*current).min(limit(to));
-        // The previous count shrinks until both together are within the limit.
-        if let Some(before) = start.checked_sub(window(to)) {
-            let (mut low, mut high) = (0, carried.count(Some(before)));
-            while low < high {
-                let middle = high - (high - low) / 2;
-                carried.counts.insert(before, middle);
-                if carried.used(to, self.at) <= limit(to) {
-                    low = middle;
-                } else {
-                    high = middle - 1;
-                }
-            }
-            carried.counts.insert(before, low);
-        }
-        carried
+        Self { at: self.at, counts: BTreeMap::from([(start, self.used(from, self.at).min(limit(to)))]) }
     }
 }

@@ -22,7 +22,7 @@ pub trait Naive: Clone + Default {
     fn settled(&self, quota: &Quota, now: u64) -> Self;
     /// The same state after a cost was taken, allowed or not.
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self;
-    /// What it was at the last taking, in terms of another quota and at most its limit.
+    /// What it was at the last taking, in terms of another quota.
     fn carried_over(&self, from: &Quota, to: &Quota) -> Self;
 }
 

@@ -1,0 +1,84 @@
+//! The commands. Each file shows the whole life of a request: parse, decide, store, replicate, reply.
+
+mod apply;
+mod limit;
+
+use crate::limiter::Algorithm;
+use crate::server::{ArgumentSpec, CommandSpec};
+use apply::Apply;
+use limit::Limit;
+
+/// Every command of the module.
+pub const ALL: [CommandSpec; 6] = [
+    CommandSpec {
+        name: c"RL.TOKENBUCKET",
+        entry: CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>,
+        summary: c"Takes tokens from a bucket that refills at a steady rate.",
+        arguments: BUCKET,
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.LEAKYBUCKET",
+        entry: CommandSpec::entry::<Limit<{ Algorithm::LeakyBucket as usize }>>,
+        summary: c"Takes places in a queue that drains at a steady rate, and tells how long to hold the request.",
+        arguments: BUCKET,
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.FIXEDWINDOW",
+        entry: CommandSpec::entry::<Limit<{ Algorithm::FixedWindow as usize }>>,
+        summary: c"Counts against a limit that starts afresh with every window.",
+        arguments: WINDOW,
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.SLIDINGLOG",
+        entry: CommandSpec::entry::<Limit<{ Algorithm::SlidingLog as usize }>>,
+        summary: c"Counts exactly what was taken in the last window.",
+        complexity: c"O(1) amortized",
+        arguments: WINDOW,
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.SLIDINGCOUNTER",
+        entry: CommandSpec::entry::<Limit<{ Algorithm::SlidingCounter as usize }>>,
+        summary: c"Counts what was taken in the last window, closely and in constant memory.",
+        arguments: WINDOW,
+        ..LIMIT
+    },
+    CommandSpec {
+        name: crate::replication::APPLY,
+        entry: CommandSpec::entry::<Apply>,
+        // Not deny-oom: what has been decided must reach a replica even when it is full.
+        flags: c"write admin",
+        categories: c"write admin dangerous",
+        summary: c"An internal command for replication: applies to the key what was decided elsewhere.",
+        complexity: c"O(1) amortized",
+        arity: 3,
+        arguments: &[ArgumentSpec::Key, ArgumentSpec::String(c"fact")],
+    },
+];
+
+/// What the five limiting commands have in common.
+const LIMIT: CommandSpec = CommandSpec {
+    name: c"",
+    entry: CommandSpec::entry::<Limit<0>>,
+    flags: c"write deny-oom fast",
+    categories: c"write fast",
+    summary: c"",
+    complexity: c"O(1)",
+    arity: -4,
+    arguments: &[],
+};
+
+const COST: ArgumentSpec = ArgumentSpec::OptionalInteger { name: c"cost", token: c"COST" };
+const FORCE: ArgumentSpec = ArgumentSpec::OptionalToken { name: c"force", token: c"FORCE" };
+
+const BUCKET: &[ArgumentSpec] =
+    &[ArgumentSpec::Key, ArgumentSpec::Integer(c"capacity"), ArgumentSpec::String(c"rate"), COST, FORCE];
+const WINDOW: &[ArgumentSpec] =
+    &[ArgumentSpec::Key, ArgumentSpec::Integer(c"limit"), ArgumentSpec::String(c"window"), COST, FORCE];
+
+/// The server's own words for a key of another type.
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+const WRONG_ARITY: &str = "ERR wrong number of arguments";

@@ -1,0 +1,96 @@
+//! A key of the keyspace, opened for writing, and the limiter in it.
+
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+use redis_module::raw;
+
+use super::TYPE;
+use crate::limiter::{Limiter, Micros};
+use crate::server::api::{KEYTYPE_EMPTY, OK};
+use crate::server::{api, Arg, Context};
+
+/// How much longer than needed a key may live. This is what saves an update of the expiry on most requests: only once
+/// a limiter is in use for so much longer does its key need a later one.
+const SPARE_MILLIS: i64 = 1_000;
+
+/// An open key that holds a limiter or nothing.
+pub struct Key<'a> {
+    key: *mut raw::RedisModuleKey,
+    context: PhantomData<&'a Context>,
+}
+
+/// The key holds something else.
+pub struct Foreign;
+
+impl<'a> Key<'a> {
+    /// Opens the key.
+    ///
+    /// # Errors
+    /// When it holds something that is not ours.
+    pub fn open(ctx: &'a Context, name: Arg<'a>) -> Result<Self, Foreign> {
+        let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE).cast_signed();
+        // SAFETY: the context and the name are valid for `'a`.
+        let opened = unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode) };
+        let key = Self { key: opened, context: PhantomData };
+        if key.is_empty() || key.is_ours() {
+            Ok(key)
+        } else {
+            Err(Foreign)
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        // SAFETY: the key is open.
+        let kind = unsafe { api!(RedisModule_KeyType)(self.key) };
+        kind == KEYTYPE_EMPTY
+    }
+
+    fn is_ours(&self) -> bool {
+        // SAFETY: the key is open; the server answers null for a key that is not of a module's type.
+        let held = unsafe { api!(RedisModule_ModuleTypeGetType)(self.key) };
+        held == TYPE.load(Ordering::Relaxed)
+    }
+
+    /// The limiter, if the key holds one.
+    pub fn limiter(&mut self) -> Option<&mut Limiter> {
+        if self.is_empty() {
+            return None;
+        }
+        // SAFETY: the key is of our type, as `open` made sure, so its value is a limiter that `set` or `rdb_load`
+        // boxed. It stays where it is as long as the key is open and not set, and `&mut self` makes this reference
+        // the only one.
+        unsafe { api!(RedisModule_ModuleTypeGetValue)(self.key).cast::<Limiter>().as_mut() }
+    }
+
+    /// Makes the key hold `limiter`, in place of what it held.
+    pub fn set(&mut self, limiter: Limiter) {
+        let value = Box::into_raw(Box::new(limiter));
+        // SAFETY: the key is open for writing; the server owns the value from here on, and gives it to `free`.
+        let done =
+            unsafe { api!(RedisModule_ModuleTypeSetValue)(self.key, TYPE.load(Ordering::Relaxed), value.cast()) };
+        if done != OK {
+            // SAFETY: the server did not take the value.
+            drop(unsafe { Box::from_raw(value) });
+        }
+    }
+
+    /// Lets the key live until its limiter is idle, and hardly longer.
+    pub fn keep_until(&mut self, idle_at: Micros) {
+        let needed = i64::try_from(idle_at.div_ceil(1_000)).unwrap_or(i64::MAX - SPARE_MILLIS);
+        let latest = needed + SPARE_MILLIS;
+        // SAFETY: the key is open for writing; the server answers -1 if it has no expiry.
+        unsafe {
+            if !(needed..=latest).contains(&api!(RedisModule_GetAbsExpire)(self.key)) {
+                api!(RedisModule_SetAbsExpire)(self.key, latest);
+            }
+        }
+    }
+}
+
+impl Drop for Key<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the key was opened by `open` and is closed once.
+        unsafe { api!(RedisModule_CloseKey)(self.key) };
+    }
+}

@@ -1,0 +1,68 @@
+//! The native type `ratelimit`: a key that holds one limiter.
+
+mod callbacks;
+mod defrag;
+mod key;
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use crate::limiter::FORMAT_VERSION;
+use crate::server::api;
+
+pub use key::Key;
+
+/// The type's name, by which snapshots and dumps know it.
+const NAME: &std::ffi::CStr = c"ratelimit";
+
+static TYPE: AtomicPtr<raw::RedisModuleType> = AtomicPtr::new(ptr::null_mut());
+
+/// What the server calls on a value.
+const METHODS: raw::RedisModuleTypeMethods = raw::RedisModuleTypeMethods {
+    version: raw::REDISMODULE_TYPE_METHOD_VERSION as u64,
+    rdb_load: Some(callbacks::rdb_load),
+    rdb_save: Some(callbacks::rdb_save),
+    // Only for an append-only file without the snapshot preamble. The server calls it unchecked.
+    aof_rewrite: Some(callbacks::aof_rewrite),
+    mem_usage: Some(callbacks::mem_usage),
+    digest: Some(callbacks::digest),
+    free: Some(callbacks::free),
+    // Nothing is kept outside the keys.
+    aux_load: None,
+    aux_save: None,
+    aux_save_triggers: 0,
+    // Long logs are freed in the background.
+    free_effort: Some(callbacks::free_effort),
+    // Nothing else refers to a value, so nothing has to know that its key is gone.
+    unlink: None,
+    copy: Some(callbacks::copy),
+    defrag: Some(defrag::defrag),
+    // The second forms also tell the key and the database, which make no difference here.
+    mem_usage2: None,
+    free_effort2: None,
+    unlink2: None,
+    copy2: None,
+    aux_save2: None,
+};
+
+/// Makes the type known to the server.
+///
+/// # Errors
+/// When the server refuses.
+///
+/// # Safety
+/// To be called while the module is being loaded, with the context of that.
+pub unsafe fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+    let mut methods = METHODS;
+    let version = c_int::from(FORMAT_VERSION);
+    // SAFETY: the caller vouches for the context; the server copies the table.
+    let created = unsafe { api!(RedisModule_CreateDataType)(ctx, NAME.as_ptr(), version, &raw mut methods) };
+    if created.is_null() {
+        return Err("the server refuses the data type ratelimit".to_owned());
+    }
+    TYPE.store(created, Ordering::Relaxed);
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What a running command can ask of the server.
+
+use std::ffi::{c_long, CStr, CString};
+
+use redis_module::raw;
+
+use super::{api, Arg};
+
+/// The server's context of the call that is running.
+pub struct Context {
+    ctx: *mut raw::RedisModuleCtx,
+}
+
+impl Context {
+    /// # Safety
+    /// `ctx` is what the server passed to the call that is running, and the value does not outlive that call.
+    pub const unsafe fn new(ctx: *mut raw::RedisModuleCtx) -> Self {
+        Self { ctx }
+    }
+
+    /// The server's own context.
+    pub const fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
+        self.ctx
+    }
+
+    /// Replies with a list of integers.
+    pub fn reply_with_integers(&self, integers: impl Iterator<Item = i64> + Clone) {
+        let count = c_long::try_from(integers.clone().count()).unwrap_or(0);
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithArray)(self.ctx, count) };
+        for integer in integers {
+            // SAFETY: the context is valid.
+            unsafe { api!(RedisModule_ReplyWithLongLong)(self.ctx, integer) };
+        }
+    }
+
+    /// Replies with OK.
+    pub fn reply_with_ok(&self) {
+        // SAFETY: the context is valid, the string static.
+        unsafe { api!(RedisModule_ReplyWithSimpleString)(self.ctx, c"OK".as_ptr()) };
+    }
+
+    /// Replies with an error: a code and a message.
+    pub fn reply_with_error(&self, message: &str) {
+        let message = CString::new(message).unwrap_or_else(|_| c"ERR the message has a NUL byte".into());
+        // SAFETY: the context is valid; the server copies the message.
+        unsafe { api!(RedisModule_ReplyWithError)(self.ctx, message.as_ptr()) };
+    }
+
+    /// Sends `command key bytes` to the replicas and the append-only file, in place of the command that is running.
+    pub fn replicate(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
+        // SAFETY: the context is valid; the format announces a string of the server's and a buffer with its length,
+        // and that is what follows. The server copies both.
+        unsafe {
+            api!(RedisModule_Replicate)(
+                self.ctx,
+                command.as_ptr(),
+                c"sb".as_ptr(),
+                key.as_ptr(),
+                bytes.as_ptr(),
+                bytes.len(),
+            );
+        }
+    }
+
+    /// Sends the command that is running as it is to the replicas and the append-only file.
+    pub fn replicate_verbatim(&self) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplicateVerbatim)(self.ctx) };
+    }
+
+    /// Tells those who watch or cache the key that it changed.
+    pub fn signal_modified(&self, key: Arg<'_>) {
+        // SAFETY: the context and the key's name are valid.
+        unsafe { api!(RedisModule_SignalModifiedKey)(self.ctx, key.as_ptr()) };
+    }
+}

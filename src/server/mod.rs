@@ -1,0 +1,16 @@
+//! Redis's module API, wrapped as thinly as safety allows. Unsafe code lives here and in the data type's callbacks.
+
+mod alloc;
+pub mod api;
+mod args;
+pub mod clock;
+mod command;
+mod context;
+pub mod entry;
+pub mod log;
+
+pub use alloc::ServerAllocator;
+pub(crate) use api::api;
+pub use args::{Arg, Args};
+pub use command::{ArgumentSpec, Command, CommandSpec};
+pub use context::Context;

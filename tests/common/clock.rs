@@ -1,0 +1,70 @@
+//! The server's wall clock, held by the test.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The time that a held clock shows at first: midnight, so every window that divides a day starts then.
+pub const START: u64 = 20_718 * 86_400 * 1_000_000;
+
+/// A clock that stands still until the test moves it.
+pub struct Clock {
+    file: File,
+    path: PathBuf,
+    now: u64,
+}
+
+impl Clock {
+    pub fn new(folder: &Path) -> Self {
+        let path = folder.join("clock");
+        let file = File::create(&path).expect("a clock file");
+        let mut clock = Self { file, path, now: 0 };
+        clock.set(START);
+        clock
+    }
+
+    /// What the server needs in its environment.
+    pub fn environment(&self) -> [(&'static str, PathBuf); 2] {
+        [("LD_PRELOAD", library().to_owned()), ("TEST_CLOCK", self.path.clone())]
+    }
+
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Sets the time, in microseconds since the epoch.
+    pub fn set(&mut self, now: u64) {
+        self.now = now;
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&1_i64.to_ne_bytes());
+        bytes[8..].copy_from_slice(&now.to_ne_bytes());
+        self.file.write_all_at(&bytes, 0).expect("the clock is set");
+    }
+
+    pub fn advance_us(&mut self, micros: u64) {
+        self.set(self.now + micros);
+    }
+
+    pub fn advance_ms(&mut self, millis: u64) {
+        self.advance_us(millis * 1_000);
+    }
+}
+
+/// The preload library, compiled once a test program.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/clock.c");
+        let output = folder.join(format!("clock-{}.so", std::process::id()));
+        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        let done = compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&output).arg(source).status();
+        assert!(done.expect("a C compiler").success(), "the clock does not compile");
+        // Test programs run side by side: whoever comes last replaces a library that is the same.
+        let library = folder.join("clock.so");
+        fs::rename(&output, &library).expect("renamed");
+        library
+    })
+}

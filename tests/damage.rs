@@ -1,0 +1,135 @@
+//! Facts and dumps that are damaged on purpose: refused with an error, without harm, and without much memory.
+
+mod common;
+
+use common::{Client, Server};
+
+/// Makes a server with one key of each algorithm and returns their names.
+fn server_with_keys() -> (Server, Client, [&'static str; 5]) {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    client.limit("RL.TOKENBUCKET bucket 10 1/h COST 3");
+    client.limit("RL.LEAKYBUCKET queue 10 1/h COST 3");
+    client.limit("RL.FIXEDWINDOW window 10 10w COST 3");
+    client.limit("RL.SLIDINGCOUNTER counter 10 10w COST 3");
+    client.eval::<()>("for i = 1, 2000 do redis.call('RL.SLIDINGLOG', KEYS[1], 100000, '1d') end", "log", &[]);
+    (server, client, ["bucket", "queue", "window", "counter", "log"])
+}
+
+#[test]
+fn damaged_dumps_are_refused_or_harmless() {
+    let (mut server, mut client, keys) = server_with_keys();
+    let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
+    let mut refused = 0;
+    for key in keys {
+        let dump: Vec<u8> = client.get(&format!("DUMP {key}"));
+        let body = &dump[..dump.len() - 8];
+        // Every byte in turn, each with a few values; of a long log only the start, the rest is more of the same. The
+        // last two bytes are the version of the format, which is the server's affair.
+        for at in 0..(body.len() - 2).min(60) {
+            for value in [0, 1, 0x7f, 0x80, 0xff, body[at] ^ 1, body[at].wrapping_add(1)] {
+                let mut damaged = body.to_vec();
+                damaged[at] = value;
+                refused += u32::from(!restore(&mut client, &damaged));
+            }
+        }
+        // Two bytes less are cut than could be: the version's would stand in for the value's last and its end.
+        for cut in (0..body.len() - 4).step_by(1 + body.len() / 40) {
+            let mut damaged = body[..cut].to_vec();
+            damaged.extend_from_slice(&body[body.len() - 2..]);
+            assert!(!restore(&mut client, &damaged), "{key}: cut at {cut} and accepted");
+        }
+    }
+    assert!(refused > 300, "only {refused} were refused");
+    assert!(server.is_running());
+    assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
+}
+
+/// Restores a payload under a checksum that fits; whatever comes of it must work.
+fn restore(client: &mut Client, body: &[u8]) -> bool {
+    let mut payload = body.to_vec();
+    payload.extend_from_slice(&crc64(body).to_le_bytes());
+    client.get::<()>("DEL restored");
+    let accepted = client.call_bytes(&[b"RESTORE", b"restored", b"0", &payload]).is_ok();
+    if accepted && client.get::<String>("TYPE restored") == "ratelimit" {
+        for command in ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER"] {
+            let _ = client.call(&format!("RL.{command} restored 7 1 FORCE"));
+        }
+        client.get::<i64>("MEMORY USAGE restored");
+        client.get::<Vec<u8>>("DUMP restored");
+    }
+    accepted
+}
+
+/// The checksum at the end of a dump: CRC-64 with the polynomial of Jones, bits reflected.
+fn crc64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(
+            crc ^ u64::from(*byte),
+            |crc, _| {
+                if crc & 1 == 1 {
+                    crc >> 1 ^ 0x95AC_9329_AC4B_C9B5
+                } else {
+                    crc >> 1
+                }
+            },
+        )
+    })
+}
+
+#[test]
+fn the_checksum_of_these_tests_is_the_servers() {
+    let (_server, mut client, _) = server_with_keys();
+    let dump: Vec<u8> = client.get("DUMP bucket");
+    let (body, sum) = dump.split_at(dump.len() - 8);
+    assert_eq!(crc64(body).to_le_bytes(), sum);
+    assert!(restore(&mut client, body), "a payload that is not damaged");
+}
+
+#[test]
+fn damaged_facts_are_refused_and_change_nothing() {
+    let (mut server, mut client, keys) = server_with_keys();
+    let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
+    let memory: i64 = client.info("used_memory").parse().expect("a number");
+    let damaged: [&[u8]; 12] = [
+        b"",
+        b"\0",
+        b"\x01",
+        b"\x01\x01",
+        b"\x01\x02\x01\x0a\x01\xc0\x84\x3d\x01\x01",
+        b"\x01\x01\x09\x0a\x01\xc0\x84\x3d\x01\x01",
+        // A capacity, a cost and a time out of range.
+        b"\x01\x01\x01\x00\x01\xc0\x84\x3d\x01\x01",
+        b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x00\x01",
+        b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+        // Something behind the end.
+        b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\x01\x01",
+        b"\x02\x01\x04\x0a\xc0\x84\x3d\x00",
+        b"\x09",
+    ];
+    for key in keys.iter().chain(&["new"]) {
+        for fact in damaged {
+            let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), fact]);
+            assert_eq!(error, "ERR the fact is damaged or of an unknown version", "{fact:?}");
+        }
+    }
+    // Facts that are whole, but of another algorithm, or that continue a log that is not there or is newer.
+    let taken = b"\x01\x01\x03\x0a\xc0\x84\x3d\x01\x01";
+    let entries = b"\x03\x01\x00";
+    for key in ["bucket", "queue", "counter", "log"] {
+        let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), taken]);
+        assert_eq!(error, "ERR the fact does not fit what the key holds");
+    }
+    for key in ["bucket", "queue", "window", "counter", "log", "new"] {
+        let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), entries]);
+        assert_eq!(error, "ERR the fact does not fit what the key holds");
+    }
+    assert!(client.error("RL.APPLY").to_lowercase().starts_with("err wrong number of arguments"));
+    assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
+    assert_eq!(client.get::<i64>("EXISTS new"), 0);
+    let grown = client.info("used_memory").parse::<i64>().expect("a number") - memory;
+    assert!(grown < 1_000_000, "{grown} bytes more");
+    client.get::<()>("SET string 1");
+    assert!(client.error_of(&[b"RL.APPLY", b"string", taken]).starts_with("WRONGTYPE"));
+    assert!(server.is_running());
+}

@@ -1,0 +1,55 @@
+//! Every entry point is made to panic once: the server replies or carries on, and stays up.
+//!
+//! Needs the module built with the feature `panic-probe`.
+
+mod common;
+
+use common::Server;
+
+#[test]
+fn a_panic_in_a_command_is_an_error_reply() {
+    for command in ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER", "APPLY"] {
+        let mut server = Server::with_environment("RATELIMIT_PANIC_AT", command);
+        let mut client = server.connect();
+        let arguments = if command == "APPLY" { "key fact" } else { "key 10 10" };
+        for _ in 0..3 {
+            let error = client.error(&format!("RL.{command} {arguments}"));
+            assert_eq!(error, "ERR internal error in redis-ratelimit, see the server's log");
+        }
+        assert!(server.log().contains(&format!("asked to panic in {command}")), "{}", server.log());
+        assert_eq!(client.get::<i64>("DBSIZE"), 0);
+        assert!(server.is_running());
+    }
+}
+
+#[test]
+fn a_panic_in_a_callback_of_the_type_is_caught() {
+    let callbacks = ["rdb_save", "rdb_load", "aof_rewrite", "mem_usage", "digest", "free", "free_effort", "copy"];
+    for callback in callbacks {
+        let mut server = Server::with_environment("RATELIMIT_PANIC_AT", callback);
+        let mut client = server.connect();
+        client.limit("RL.SLIDINGLOG key 10 1d");
+        // A good dump, taken where saving works.
+        let healthy = Server::start(&[]);
+        let mut elsewhere = healthy.connect();
+        elsewhere.limit("RL.SLIDINGLOG key 10 1d");
+        let dump: Vec<u8> = elsewhere.get("DUMP key");
+
+        // Whatever they answer, each of the callbacks is called by one of these.
+        let _ = client.call_bytes(&[b"RESTORE", b"restored", b"0", &dump]);
+        let _ = client.call("MEMORY USAGE key");
+        let _ = client.call("DEBUG DIGEST-VALUE key");
+        let _ = client.call("COPY key copy");
+        let _ = client.call("DUMP key");
+        let _ = client.call("UNLINK key");
+        client.limit("RL.SLIDINGLOG key 10 1d");
+        let _ = client.call("CONFIG SET aof-use-rdb-preamble no");
+        let _ = client.call("CONFIG SET appendonly yes");
+        common::eventually("the file is rewritten", || {
+            client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrite_scheduled") == "0"
+        });
+        assert_eq!(client.limit("RL.SLIDINGLOG other 10 1d")[0], 1, "{callback}");
+        assert!(server.is_running(), "{callback}");
+        assert!(server.log().contains(&format!("asked to panic in {callback}")), "{callback}: {}", server.log());
+    }
+}

@@ -1,0 +1,123 @@
+//! Replicas follow the primary bit for bit, whatever their clocks say.
+
+mod common;
+
+use common::traffic::{all_digests, send, Digest};
+use common::{eventually, Client, Server};
+
+/// Attaches a replica and waits until it has all that there is.
+fn attach(replica: &Server, primary: &Server) -> Client {
+    let mut client = replica.connect();
+    client.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+    eventually("the replica is attached", || client.info("master_link_status") == "up");
+    client
+}
+
+/// Waits until a replica has received what its primary has sent.
+fn catch_up(primary: &mut Client, replica: &mut Client) {
+    eventually("the replica catches up", || {
+        let sent = primary.info("master_repl_offset");
+        !sent.is_empty() && replica.info("slave_repl_offset") == sent
+    });
+}
+
+#[test]
+fn a_replica_has_the_same_digests_after_mixed_traffic() {
+    let Some(mut primary) = Server::with_clock(&["--repl-diskless-sync-delay", "0"]) else { return };
+    let mut client = primary.connect();
+    send(&mut primary, &mut client, 1_000);
+    // One with the same clock, one an hour behind, one years ahead behind another replica.
+    let Some(mut same) = Server::with_clock(&["--repl-diskless-sync-delay", "0"]) else { return };
+    let Some(mut behind) = Server::with_clock(&["--appendonly", "yes"]) else { return };
+    let Some(mut ahead) = Server::with_clock(&[]) else { return };
+    let now = primary.clock().now();
+    same.clock().set(now);
+    behind.clock().set(now - 3_600_000_000);
+    ahead.clock().set(now + 1_000 * 86_400_000_000);
+    let mut replicas = [attach(&same, &primary), attach(&behind, &primary), attach(&ahead, &same)];
+    send(&mut primary, &mut client, 1_000);
+    let expected = all_digests(&mut client);
+    assert_eq!(expected.len(), 20);
+    for replica in &mut replicas {
+        catch_up(&mut client, replica);
+    }
+    for replica in &mut replicas[..2] {
+        assert_eq!(digests_of(replica, &expected), expected);
+    }
+    // A replica shows no expiry of keys that have expired by its own clock, but they are all there: only a primary
+    // decides to drop them.
+    let held = |digests: Vec<Digest>| digests.into_iter().map(|(key, (value, _))| (key, value)).collect::<Vec<_>>();
+    assert_eq!(held(digests_of(&mut replicas[2], &expected)), held(expected));
+}
+
+/// The digests of the keys that are expected: one by one, since a replica does not list what its clock calls expired.
+fn digests_of(client: &mut Client, expected: &[(String, (Vec<String>, i64))]) -> Vec<(String, (Vec<String>, i64))> {
+    expected.iter().map(|(key, _)| (key.clone(), client.digest(key))).collect()
+}
+
+#[test]
+fn replicas_are_told_of_what_was_taken_and_of_nothing_else() {
+    let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start(&[]);
+    let mut client = primary.connect();
+    let mut follower = attach(&replica, &primary);
+    let applied = |follower: &mut Client| follower.info("cmdstat_rl.apply").contains("calls=3,");
+    for _ in 0..3 {
+        assert_eq!(client.limit("RL.FIXEDWINDOW key 3 10w")[0], 1);
+    }
+    eventually("three facts arrive", || {
+        applied(&mut follower) || follower.info("cmdstat_RL.APPLY").contains("calls=3,")
+    });
+    let offset = client.info("master_repl_offset");
+    for _ in 0..20 {
+        assert_eq!(client.limit("RL.FIXEDWINDOW key 3 10w")[0], 0);
+        assert_eq!(client.limit("RL.FIXEDWINDOW other 3 10w COST 4")[3], -1);
+    }
+    // Pings of the primary move the offset too, but by 14 bytes once in ten seconds, not by twenty facts.
+    let moved =
+        client.info("master_repl_offset").parse::<i64>().expect("a number") - offset.parse::<i64>().expect("a number");
+    assert!(moved <= 5 * 14, "denials sent {moved} bytes");
+}
+
+#[test]
+fn a_replica_takes_no_requests() {
+    let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start(&[]);
+    let mut follower = attach(&replica, &primary);
+    for command in ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER"] {
+        assert!(follower.error(&format!("RL.{command} key 10 10")).starts_with("READONLY"));
+    }
+    assert!(follower.error("RL.APPLY key fact").starts_with("READONLY"));
+}
+
+#[test]
+fn transactions_and_scripts_replicate_facts() {
+    let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start(&[]);
+    let mut client = primary.connect();
+    let mut follower = attach(&replica, &primary);
+    client.get::<()>("MULTI");
+    client.get::<()>("RL.SLIDINGLOG log 10 1d COST 2");
+    client.get::<()>("RL.SLIDINGLOG log 10 1d COST 20");
+    client.get::<()>("RL.TOKENBUCKET bucket 10 1/h COST 3");
+    client.get::<()>("EXEC");
+    client.eval::<()>("for i = 1, 3 do redis.call('RL.SLIDINGCOUNTER', KEYS[1], 10, '1d') end", "counter", &[]);
+    catch_up(&mut client, &mut follower);
+    let expected = all_digests(&mut client);
+    assert_eq!(expected.len(), 3);
+    assert_eq!(digests_of(&mut follower, &expected), expected);
+}
+
+#[test]
+fn a_promoted_replica_goes_on_where_the_primary_was() {
+    let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start(&[]);
+    let mut client = primary.connect();
+    let mut follower = attach(&replica, &primary);
+    assert_eq!(client.limit("RL.SLIDINGLOG log 10 1d COST 7")[2], 3);
+    catch_up(&mut client, &mut follower);
+    drop(primary);
+    follower.get::<()>("REPLICAOF NO ONE");
+    assert_eq!(follower.limit("RL.SLIDINGLOG log 10 1d")[..3], [1, 10, 2]);
+    assert_eq!(follower.limit("RL.SLIDINGLOG log 10 1d COST 3")[..3], [0, 10, 2]);
+}
