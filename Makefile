@@ -1,0 +1,47 @@
+# `make help` lists what there is to do.
+
+CARGO ?= cargo
+PORT ?= 6379
+# The server to run and to test on: the system's, or any other, such as REDIS_SERVER=/path/to/valkey-server.
+REDIS_SERVER ?= redis-server
+export REDIS_SERVER
+
+MODULE := target/release/libredis_ratelimit.so
+# Where `make install` puts the module.
+PREFIX ?= /usr/local
+MODULE_DIR ?= $(PREFIX)/lib/redis/modules
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test lint doc install uninstall clean
+
+help: ## list what there is to do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: a server, libclang, a C compiler
+	@scripts/setup "$(REDIS_SERVER)"
+
+build: setup ## build the module
+	$(CARGO) build --release --locked
+	@echo "built $(MODULE)"
+
+run: build ## build the module and start a server with it (PORT=6379)
+	@scripts/run "$(REDIS_SERVER)" "$(MODULE)" "$(PORT)"
+
+test: setup ## run all tests (REDIS_SERVER=/path/to/valkey-server for another server)
+	$(CARGO) test --locked
+	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
+
+lint: setup ## check format, clippy and documentation, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
+
+install: build ## install the module (PREFIX=/usr/local)
+	install -D -m 755 $(MODULE) "$(DESTDIR)$(MODULE_DIR)/ratelimit.so"
+	@echo "installed; add to the server's configuration: loadmodule $(MODULE_DIR)/ratelimit.so"
+
+uninstall: ## remove what install installed
+	rm -f "$(DESTDIR)$(MODULE_DIR)/ratelimit.so"
+
+clean: ## remove what was built
+	$(CARGO) clean
