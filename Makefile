@@ -32,7 +32,7 @@ test: setup ## run all tests (REDIS_SERVER=/path/to/valkey-server for another se
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
 
 lint: setup ## check format, clippy and documentation, warnings denied
-	$(CARGO) fmt --all --check
+	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
 
