@@ -24,7 +24,7 @@ build: setup ## build the module
 	$(CARGO) build --release --locked
 	@echo "built $(MODULE)"
 
-run: build ## build the module and start a server with it (PORT=6379)
+run: build ## build the module and start a server with it (PORT=6379, or the next free one)
 	@scripts/run "$(REDIS_SERVER)" "$(MODULE)" "$(PORT)"
 
 test: setup ## run all tests (REDIS_SERVER=/path/to/valkey-server for another server)

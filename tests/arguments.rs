@@ -91,6 +91,20 @@ fn options_come_in_any_order_and_case() {
 }
 
 #[test]
+fn the_reply_is_the_same_in_both_protocols() {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    for protocol in ["2", "3"] {
+        client.get::<Value>(&format!("HELLO {protocol}"));
+        let integers = |values: &[i64]| Value::Array(values.iter().map(|value| Value::Int(*value)).collect());
+        let bucket = client.call(&format!("RL.TOKENBUCKET bucket{protocol} 10 1 COST 11")).expect("a reply");
+        assert_eq!(bucket, integers(&[0, 10, 10, -1, 0]));
+        let queue = client.call(&format!("RL.LEAKYBUCKET queue{protocol} 10 1 COST 11")).expect("a reply");
+        assert_eq!(queue, integers(&[0, 10, 10, -1, 0, 0]));
+    }
+}
+
+#[test]
 fn any_bytes_are_a_key_and_bad_bytes_are_shown_readably() {
     let server = Server::start(&[]);
     let mut client = server.connect();

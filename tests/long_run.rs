@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use redis_ratelimit::limiter::{Algorithm, Decision, Limiter, Micros, Quota, Retry, MAX_AMOUNT, MAX_TIME};
+use redis_ratelimit::replication::{Fact, TakenBytes};
 
 const START: Micros = 1_790_000_000_123_457;
 
@@ -157,6 +158,9 @@ fn nothing_overflows_at_the_extremes() {
                         limiter.request(&second, cost, true, late).expect("one algorithm");
                     }
                     assert!(limiter.idle_at() >= late);
+                    let fact = TakenBytes::new(&second, MAX_AMOUNT, late);
+                    let told = Fact::Taken { quota: second, cost: MAX_AMOUNT, at: late };
+                    assert_eq!(Fact::decode(fact.as_slice()), Some(told));
                 }
             }
         }
