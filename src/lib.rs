@@ -2,8 +2,8 @@
 //!
 //! The limiters are values without any knowledge of Redis ([`limiter`]). A key of the native type holds one
 //! ([`datatype`]), a command decides on a request and stores the outcome ([`commands`]), and replicas are told what
-//! was taken rather than what was asked ([`replication`]). All that touches Redis's C API lies in [`server`] and in
-//! the callbacks of the type.
+//! was taken rather than what was asked ([`replication`]). All that touches Redis's C API lies in [`server`], in
+//! [`datatype`] and here, where the module is loaded.
 
 pub mod commands;
 pub mod datatype;
@@ -66,8 +66,11 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
         // The youngest of the functions that are needed.
         raw::RedisModule_SetCommandInfo.ok_or("the server is older than Redis 7.0")?;
         // Files that are damaged are refused by us rather than aborted on. A change is signalled where there is one,
-        // so that a denied request disturbs neither WATCH nor caches.
-        let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
+        // so that a denied request disturbs neither WATCH nor caches. And nothing is kept outside the keys, so a
+        // replica may load its primary's while it still serves its own.
+        let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+            | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+            | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
         api!(RedisModule_SetModuleOptions)(ctx, options.cast_signed());
         datatype::register(ctx)?;
         commands::ALL.iter().try_for_each(|command| command.register(ctx))

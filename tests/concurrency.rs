@@ -22,19 +22,15 @@ fn hammer(server: &Server, request: &str, each: u32) -> i64 {
 #[serial]
 fn fifty_connections_on_one_key_are_admitted_exactly() {
     let server = Server::start(&[]);
-    // Quotas so slow that nothing comes back while the test runs, but for a window that might just end: then two.
-    for (request, limits) in [
-        ("RL.TOKENBUCKET bucket 777 1/d", 1),
-        ("RL.LEAKYBUCKET queue 777 1/d", 1),
-        ("RL.SLIDINGLOG log 777 1d", 1),
-        ("RL.SLIDINGCOUNTER counter 777 3650d", 1),
-        ("RL.FIXEDWINDOW window 777 3650d", 1),
+    // Quotas so slow that nothing comes back while the test runs, with windows that end in years.
+    for request in [
+        "RL.TOKENBUCKET bucket 777 1/d",
+        "RL.LEAKYBUCKET queue 777 1/d",
+        "RL.SLIDINGLOG log 777 1d",
+        "RL.SLIDINGCOUNTER counter 777 3650d",
+        "RL.FIXEDWINDOW window 777 3650d",
     ] {
-        let before = server.connect().get::<(u64, u64)>("TIME").0;
-        let admitted = hammer(&server, request, 40);
-        let after = server.connect().get::<(u64, u64)>("TIME").0;
-        let boundary = before / 315_360_000 != after / 315_360_000;
-        assert!(admitted == 777 * limits || boundary, "{request}: {admitted}");
+        assert_eq!(hammer(&server, request, 40), 777, "{request}");
     }
 }
 

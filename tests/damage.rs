@@ -87,11 +87,23 @@ fn the_checksum_of_these_tests_is_the_servers() {
 }
 
 #[test]
+fn a_dump_of_another_version_is_refused() {
+    let (server, mut client, _) = server_with_keys();
+    let dump: Vec<u8> = client.get("DUMP bucket");
+    let mut body = dump[..dump.len() - 8].to_vec();
+    // Behind the kind of the value stands the type's number, in eight bytes; its lowest ten bits are the version.
+    assert_eq!((&body[..2], body[9]), (&[7, 0x81][..], 1));
+    body[9] = 2;
+    assert!(!restore(&mut client, &body));
+    assert!(server.log().contains("saved by a version of the module that is not known here"), "{}", server.log());
+}
+
+#[test]
 fn damaged_facts_are_refused_and_change_nothing() {
     let (mut server, mut client, keys) = server_with_keys();
     let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
     let memory: i64 = client.info("used_memory").parse().expect("a number");
-    let damaged: [&[u8]; 12] = [
+    let damaged: [&[u8]; 14] = [
         b"",
         b"\0",
         b"\x01",
@@ -106,6 +118,9 @@ fn damaged_facts_are_refused_and_change_nothing() {
         b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\x01\x01",
         b"\x02\x01\x04\x0a\xc0\x84\x3d\x00",
         b"\x09",
+        // A state of another version, and one that is whole but for a count above twice the limit.
+        b"\x02\x02\x03\x0a\xc0\x84\x3d\x01\x01",
+        b"\x02\x01\x03\x0a\xc0\x84\x3d\x01\x15",
     ];
     for key in keys.iter().chain(&["new"]) {
         for fact in damaged {

@@ -1,4 +1,4 @@
-//! Active defragmentation, on servers that have it: what is moved is still the same.
+//! Active defragmentation, on servers that have it: holes are closed, and what is moved is still the same.
 
 mod common;
 
@@ -23,6 +23,8 @@ fn limiters_survive_being_moved() {
     client.eval::<()>(thin_out, "unused", &[]);
     let keys = ["bucket10", "log10", "bucket40000", "log40000", "long0", "long1", "long2"];
     let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
+    let unused = |client: &mut common::Client| client.info("allocator_frag_bytes").parse::<i64>().expect("a number");
+    eventually("the holes are seen", || unused(&mut client) > 10_000_000);
     for setting in [
         "active-defrag-ignore-bytes 1",
         "active-defrag-threshold-lower 1",
@@ -39,6 +41,7 @@ fn limiters_survive_being_moved() {
     eventually("every key was looked at", || {
         count("active_defrag_key_hits") + count("active_defrag_key_misses") > 16_014
     });
+    eventually("the holes are closed", || unused(&mut client) < 5_000_000);
     client.get::<()>("CONFIG SET activedefrag no");
     assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
     for key in ["long0", "long1", "long2"] {

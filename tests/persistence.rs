@@ -63,6 +63,57 @@ fn a_long_log_is_rewritten_piece_by_piece() {
 }
 
 #[test]
+fn a_rewritten_file_can_be_piped_into_a_running_server() {
+    let Some(mut server) = Server::with_clock(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]) else { return };
+    let mut client = server.connect();
+    send(&mut server, &mut client, 500);
+    client.get::<()>("PERSIST slidinglog0");
+    client.get::<()>("BGREWRITEAOF");
+    eventually("the file is rewritten", || client.info("aof_rewrite_in_progress") == "0");
+    let expected = all_digests(&mut client);
+    assert!(expected.iter().any(|(_, (_, expires))| *expires == -1));
+
+    let Some(mut other) = Server::with_clock(&[]) else { return };
+    let now = server.clock().now();
+    other.clock().set(now);
+    let base = fs::read_dir(server.folder().join("appendonlydir"))
+        .expect("files")
+        .map(|file| file.expect("a file").path())
+        .find(|path| path.to_string_lossy().ends_with(".base.aof"))
+        .expect("the rewritten file");
+    let mut client = other.connect();
+    for command in commands(&fs::read(base).expect("its bytes")) {
+        client.call_bytes(&command).expect("accepted");
+    }
+    assert_eq!(all_digests(&mut client), expected);
+    // Loaded at a restart it is the same.
+    server.restart();
+    assert_eq!(all_digests(&mut server.connect()), expected);
+}
+
+/// The commands in a file of the append-only form.
+fn commands(mut file: &[u8]) -> Vec<Vec<&[u8]>> {
+    fn number(file: &mut &[u8], mark: u8) -> usize {
+        assert_eq!(file[0], mark);
+        let end = find(file, b"\r\n").expect("a line");
+        let number = std::str::from_utf8(&file[1..end]).expect("digits").parse().expect("a number");
+        *file = &file[end + 2..];
+        number
+    }
+    let mut commands = Vec::new();
+    while !file.is_empty() {
+        let words = (0..number(&mut file, b'*')).map(|_| {
+            let length = number(&mut file, b'$');
+            let word = &file[..length];
+            file = &file[length + 2..];
+            word
+        });
+        commands.push(words.collect());
+    }
+    commands
+}
+
+#[test]
 fn the_append_only_file_is_loaded_whatever_the_clock_says_by_then() {
     let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"];
     let Some(mut server) = Server::with_clock(&settings) else { return };

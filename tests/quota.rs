@@ -41,18 +41,13 @@ fn rates_are_exact_and_equal_however_they_are_written() {
         ("1000000000", (1_000, 1)),
         ("1000/us", (1_000, 1)),
         ("1/3650d", (1, 315_360_000_000_000)),
-        ("0.000000000001/s", (0, 0)),
         ("1.666666666666", (833_333_333_333, 500_000_000_000_000_000)),
         // What a client's floats print: the twelfth decimal place is the last that counts.
         ("1.6666666666666667", (833_333_333_333, 500_000_000_000_000_000)),
         ("0.1000000000000000055511151231257827", (1, 10_000_000)),
     ];
     for (text, (count, period)) in table {
-        if count == 0 {
-            assert!(rate("1", text).is_err(), "{text}");
-        } else {
-            assert_eq!(rate("1", text), Ok((count, period)), "{text}");
-        }
+        assert_eq!(rate("1", text), Ok((count, period)), "{text}");
     }
 }
 

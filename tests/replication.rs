@@ -44,6 +44,9 @@ fn a_replica_has_the_same_digests_after_mixed_traffic() {
     for replica in &mut replicas[..2] {
         assert_eq!(digests_of(replica, &expected), expected);
     }
+    // A replica writes an append-only file of its own, and comes back from it.
+    behind.restart();
+    assert_eq!(digests_of(&mut behind.connect(), &expected), expected);
     // A replica shows no expiry of keys that have expired by its own clock, but they are all there: only a primary
     // decides to drop them.
     let held = |digests: Vec<Digest>| digests.into_iter().map(|(key, (value, _))| (key, value)).collect::<Vec<_>>();
@@ -106,6 +109,24 @@ fn transactions_and_scripts_replicate_facts() {
     let expected = all_digests(&mut client);
     assert_eq!(expected.len(), 3);
     assert_eq!(digests_of(&mut follower, &expected), expected);
+}
+
+#[test]
+fn those_who_watch_a_key_on_a_replica_are_told() {
+    let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start(&["--repl-diskless-load", "swapdb"]);
+    let mut client = primary.connect();
+    client.limit("RL.SLIDINGLOG log 10 1d");
+    let mut follower = attach(&replica, &primary);
+    assert!(!replica.log().contains("modules that are not aware of async replication"), "{}", replica.log());
+    for (command, told) in [("RL.SLIDINGLOG log 10 1d COST 11", false), ("RL.SLIDINGLOG log 10 1d", true)] {
+        follower.get::<()>("WATCH log");
+        client.limit(command);
+        catch_up(&mut client, &mut follower);
+        follower.get::<()>("MULTI");
+        follower.get::<()>("PING");
+        assert_eq!(follower.get::<Option<Vec<String>>>("EXEC").is_none(), told, "{command}");
+    }
 }
 
 #[test]

@@ -12,22 +12,23 @@ pub struct Apply;
 impl Command for Apply {
     const NAME: &'static str = "APPLY";
 
-    fn run(ctx: &Context, args: Args<'_>) -> Result<(), String> {
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
         let (Some(name), Some(fact)) = (args.get(1), args.get(2)) else {
             return Err(WRONG_ARITY.to_owned());
         };
         let fact = Fact::decode(fact.bytes()).ok_or("ERR the fact is damaged or of an unknown version")?;
 
         let mut key = Key::open(ctx, name).map_err(|_| WRONG_TYPE)?;
+        // Taking moves the expiry, here as it did where it was decided. With a state comes its own: as a command.
+        let moves_expiry = matches!(fact, Fact::Taken { .. });
         if let Some(limiter) = fact.apply(key.limiter()).map_err(|unfit| format!("ERR {unfit}"))? {
             key.set(limiter);
         }
-
-        if let Some(idle_at) = key.limiter().map(|limiter| limiter.idle_at()) {
+        if let Some(idle_at) = key.limiter().filter(|_| moves_expiry).map(|limiter| limiter.idle_at()) {
             key.keep_until(idle_at);
         }
-        ctx.signal_modified(name);
-        ctx.replicate_verbatim();
+        key.changed_by_this_command();
+        drop(key);
         ctx.reply_with_ok();
         Ok(())
     }

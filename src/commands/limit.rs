@@ -3,8 +3,8 @@
 
 use super::{WRONG_ARITY, WRONG_TYPE};
 use crate::datatype::Key;
-use crate::limiter::{parse_amount, Algorithm, Limiter, OtherAlgorithm, Quota, Quoted};
-use crate::replication::{TakenBytes, APPLY};
+use crate::limiter::{parse_amount, Algorithm, Decision, Limiter, Micros, OtherAlgorithm, Quota, Quoted, AMOUNT_FORM};
+use crate::replication::TakenBytes;
 use crate::server::{clock, Arg, Args, Command, Context};
 
 /// The command of the algorithm with this number.
@@ -13,30 +13,32 @@ pub struct Limit<const ALGORITHM: usize>;
 impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
     const NAME: &'static str = Algorithm::ALL[ALGORITHM].name();
 
-    fn run(ctx: &Context, args: Args<'_>) -> Result<(), String> {
-        let Request { key: name, quota, cost, force } = Request::parse(Algorithm::ALL[ALGORITHM], args)?;
-        let now = clock::now();
-
-        let mut key = Key::open(ctx, name).map_err(|_| WRONG_TYPE)?;
-        let decision = if let Some(limiter) = key.limiter() {
-            limiter.request(&quota, cost, force, now).map_err(other_algorithm)?
-        } else {
-            let mut limiter = Limiter::new(&quota);
-            let decision = limiter.request(&quota, cost, force, now).map_err(other_algorithm)?;
-            if decision.taken {
-                key.set(limiter);
-            }
-            decision
-        };
-
-        if decision.taken {
-            key.keep_until(now + decision.reset_after);
-            ctx.signal_modified(name);
-            ctx.replicate(APPLY, name, TakenBytes::new(&quota, cost, now).as_slice());
-        }
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
+        let request = Request::parse(Algorithm::ALL[ALGORITHM], args)?;
+        let decision = decide(ctx, &request, clock::now())?;
         ctx.reply_with_integers(decision.to_reply());
         Ok(())
     }
+}
+
+fn decide(ctx: &mut Context, request: &Request<'_>, now: Micros) -> Result<Decision, String> {
+    let Request { key: name, quota, cost, force } = *request;
+    let mut key = Key::open(ctx, name).map_err(|_| WRONG_TYPE)?;
+    let decision = if let Some(limiter) = key.limiter() {
+        limiter.request(&quota, cost, force, now).map_err(other_algorithm)?
+    } else {
+        let mut limiter = Limiter::new(&quota);
+        let decision = limiter.request(&quota, cost, force, now).map_err(other_algorithm)?;
+        if decision.taken {
+            key.set(limiter);
+        }
+        decision
+    };
+    if decision.taken {
+        key.keep_until(now + decision.reset_after);
+        key.changed(TakenBytes::new(&quota, cost, now).as_slice());
+    }
+    Ok(decision)
 }
 
 fn other_algorithm(OtherAlgorithm { held, asked }: OtherAlgorithm) -> String {
@@ -64,7 +66,7 @@ impl<'a> Request<'a> {
             let option = option.bytes();
             next += 1;
             if option.eq_ignore_ascii_case(b"COST") {
-                let value = args.get(next).ok_or("ERR COST needs a value")?;
+                let value = args.get(next).ok_or_else(|| format!("ERR COST needs a value: {AMOUNT_FORM}"))?;
                 next += 1;
                 let value = parse_amount("COST", value.bytes()).map_err(|bad| format!("ERR {bad}"))?;
                 if cost.replace(value).is_some() {

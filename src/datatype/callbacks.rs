@@ -7,7 +7,7 @@ use redis_module::raw::{RedisModuleDigest, RedisModuleIO, RedisModuleString};
 
 use crate::limiter::{decode_piece, encode_piece, Entries, Limiter, FORMAT_VERSION};
 use crate::replication::{state_facts, APPLY};
-use crate::server::entry::guard;
+use crate::server::entry::{guard, guard_saving};
 use crate::server::{api, log};
 
 /// # Safety
@@ -19,7 +19,7 @@ unsafe fn limiter<'a>(value: *const c_void) -> &'a Limiter {
 
 /// Saves a value: the limiter, and for a log the number of its pieces and each of them.
 pub unsafe extern "C" fn rdb_save(rdb: *mut RedisModuleIO, value: *mut c_void) {
-    guard("rdb_save", (), || {
+    guard_saving("rdb_save", || {
         // SAFETY: the server passes a value of our type.
         let limiter = unsafe { limiter(value) };
         let mut bytes = Vec::new();
@@ -106,7 +106,7 @@ unsafe fn with_loaded_bytes<T>(rdb: *mut RedisModuleIO, read: impl FnOnce(&[u8])
 
 /// Writes the commands that make the value anew.
 pub unsafe extern "C" fn aof_rewrite(aof: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
-    guard("aof_rewrite", (), || {
+    guard_saving("aof_rewrite", || {
         // SAFETY: the server passes a value of our type.
         for fact in state_facts(unsafe { limiter(value) }) {
             // SAFETY: the server passed `aof` and `key` to this call; the format announces a string of the server's

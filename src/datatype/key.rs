@@ -1,12 +1,12 @@
 //! A key of the keyspace, opened for writing, and the limiter in it.
 
-use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
 use redis_module::raw;
 
 use super::TYPE;
 use crate::limiter::{Limiter, Micros};
+use crate::replication::APPLY;
 use crate::server::api::{KEYTYPE_EMPTY, OK};
 use crate::server::{api, Arg, Context};
 
@@ -14,10 +14,12 @@ use crate::server::{api, Arg, Context};
 /// a limiter is in use for so much longer does its key need a later one.
 const SPARE_MILLIS: i64 = 1_000;
 
-/// An open key that holds a limiter or nothing.
+/// An open key that holds a limiter or nothing. As long as it is open, no other is: two of the same name would be two
+/// ways to one limiter.
 pub struct Key<'a> {
-    key: *mut raw::RedisModuleKey,
-    context: PhantomData<&'a Context>,
+    handle: *mut raw::RedisModuleKey,
+    name: Arg<'a>,
+    ctx: &'a mut Context,
 }
 
 /// The key holds something else.
@@ -28,11 +30,11 @@ impl<'a> Key<'a> {
     ///
     /// # Errors
     /// When it holds something that is not ours.
-    pub fn open(ctx: &'a Context, name: Arg<'a>) -> Result<Self, Foreign> {
+    pub fn open(ctx: &'a mut Context, name: Arg<'a>) -> Result<Self, Foreign> {
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE).cast_signed();
         // SAFETY: the context and the name are valid for `'a`.
-        let opened = unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode) };
-        let key = Self { key: opened, context: PhantomData };
+        let handle = unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode) };
+        let key = Self { handle, name, ctx };
         if key.is_empty() || key.is_ours() {
             Ok(key)
         } else {
@@ -42,13 +44,13 @@ impl<'a> Key<'a> {
 
     fn is_empty(&self) -> bool {
         // SAFETY: the key is open.
-        let kind = unsafe { api!(RedisModule_KeyType)(self.key) };
+        let kind = unsafe { api!(RedisModule_KeyType)(self.handle) };
         kind == KEYTYPE_EMPTY
     }
 
     fn is_ours(&self) -> bool {
         // SAFETY: the key is open; the server answers null for a key that is not of a module's type.
-        let held = unsafe { api!(RedisModule_ModuleTypeGetType)(self.key) };
+        let held = unsafe { api!(RedisModule_ModuleTypeGetType)(self.handle) };
         held == TYPE.load(Ordering::Relaxed)
     }
 
@@ -58,9 +60,9 @@ impl<'a> Key<'a> {
             return None;
         }
         // SAFETY: the key is of our type, as `open` made sure, so its value is a limiter that `set` or `rdb_load`
-        // boxed. It stays where it is as long as the key is open and not set, and `&mut self` makes this reference
-        // the only one.
-        unsafe { api!(RedisModule_ModuleTypeGetValue)(self.key).cast::<Limiter>().as_mut() }
+        // boxed. It stays where it is as long as the key is open and not set. The reference is the only one, as
+        // `&mut self` is, and as no other key is open.
+        unsafe { api!(RedisModule_ModuleTypeGetValue)(self.handle).cast::<Limiter>().as_mut() }
     }
 
     /// Makes the key hold `limiter`, in place of what it held.
@@ -68,7 +70,7 @@ impl<'a> Key<'a> {
         let value = Box::into_raw(Box::new(limiter));
         // SAFETY: the key is open for writing; the server owns the value from here on, and gives it to `free`.
         let done =
-            unsafe { api!(RedisModule_ModuleTypeSetValue)(self.key, TYPE.load(Ordering::Relaxed), value.cast()) };
+            unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle, TYPE.load(Ordering::Relaxed), value.cast()) };
         if done != OK {
             // SAFETY: the server did not take the value.
             drop(unsafe { Box::from_raw(value) });
@@ -81,16 +83,29 @@ impl<'a> Key<'a> {
         let latest = needed + SPARE_MILLIS;
         // SAFETY: the key is open for writing; the server answers -1 if it has no expiry.
         unsafe {
-            if !(needed..=latest).contains(&api!(RedisModule_GetAbsExpire)(self.key)) {
-                api!(RedisModule_SetAbsExpire)(self.key, latest);
+            if !(needed..=latest).contains(&api!(RedisModule_GetAbsExpire)(self.handle)) {
+                api!(RedisModule_SetAbsExpire)(self.handle, latest);
             }
         }
+    }
+
+    /// Tells those who watch or cache the key that it changed, and the replicas and the append-only file what happened
+    /// to it.
+    pub fn changed(&self, fact: &[u8]) {
+        self.ctx.signal_modified(self.name);
+        self.ctx.replicate(APPLY, self.name, fact);
+    }
+
+    /// As [`Self::changed`], when the command that is running is itself the news.
+    pub fn changed_by_this_command(&self) {
+        self.ctx.signal_modified(self.name);
+        self.ctx.replicate_verbatim();
     }
 }
 
 impl Drop for Key<'_> {
     fn drop(&mut self) {
         // SAFETY: the key was opened by `open` and is closed once.
-        unsafe { api!(RedisModule_CloseKey)(self.key) };
+        unsafe { api!(RedisModule_CloseKey)(self.handle) };
     }
 }

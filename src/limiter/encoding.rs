@@ -1,8 +1,8 @@
 //! The one byte format of a limiter, in memory dumps, snapshots and the append-only file alike.
 //!
 //! A limiter is its version, its algorithm, its quota and its state, all integers of variable length. A log's entries
-//! follow apart, piece by piece, so that a long one is never one large buffer. Decoding accepts nothing that encoding
-//! could not have written: lengths, ranges and sums are all checked.
+//! follow apart, piece by piece, so that a long one is never one large buffer. Decoding trusts nothing: lengths,
+//! ranges and sums are all checked.
 
 use super::fixed_window::FixedWindow;
 use super::leaky_bucket::LeakyBucket;

@@ -14,7 +14,8 @@ pub mod varint;
 pub use decision::{Decision, Retry};
 pub use encoding::{decode_piece, decode_quota, encode_piece, encode_quota, Damaged, FORMAT_VERSION};
 pub use quota::{
-    parse_amount, Algorithm, BadArgument, BucketQuota, Micros, Quota, Quoted, Rate, WindowQuota, MAX_AMOUNT, MAX_TIME,
+    parse_amount, Algorithm, BadArgument, BucketQuota, Micros, Quota, Quoted, Rate, WindowQuota, AMOUNT_FORM,
+    MAX_AMOUNT, MAX_TIME,
 };
 pub use sliding_log::{Entries, Entry, Piece};
 

@@ -6,7 +6,9 @@ use super::meter::Meter;
 use super::quota::{BucketQuota, Micros};
 
 /// How much is missing from a full bucket, and when that was so.
+// Not all servers' allocators align to more than 8 bytes, which a u128 would ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(Rust, packed(8))]
 pub struct TokenBucket {
     /// When something was last taken.
     pub(super) at: Micros,
@@ -26,10 +28,11 @@ impl TokenBucket {
         if now >= self.at {
             return self.missing.saturating_sub(count * u128::from(now - self.at));
         }
-        // The clock was turned back. Before the last taking more must have been missing; if that is more than a
-        // bucket holds, the time it was taken at says nothing any more.
+        // The clock was turned back: as much more is missing as comes back until it is where it was. So a small step
+        // back changes nothing; but when nobody could take even one token within the time that a bucket fills in, what
+        // was taken is forgotten.
         let missing = self.missing + count * u128::from(self.at - now);
-        if missing > parts(quota.capacity(), quota) {
+        if missing > parts(2 * quota.capacity() - 1, quota) {
             0
         } else {
             missing

@@ -50,7 +50,7 @@ pub trait Command {
     ///
     /// # Errors
     /// When the request makes no sense.
-    fn run(ctx: &Context, args: Args<'_>) -> Result<(), String>;
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String>;
 }
 
 impl CommandSpec {
@@ -64,9 +64,9 @@ impl CommandSpec {
         count: c_int,
     ) -> c_int {
         // SAFETY: the server passed them for this call, and they are not kept.
-        let (ctx, arguments) = unsafe { (Context::new(ctx), Args::new(argv, count)) };
+        let (mut ctx, arguments) = unsafe { (Context::new(ctx), Args::new(argv, count)) };
         let internal = || Err("ERR internal error in redis-ratelimit, see the server's log".to_owned());
-        let outcome = guard(C::NAME, None, || Some(C::run(&ctx, arguments)));
+        let outcome = guard(C::NAME, None, || Some(C::run(&mut ctx, arguments)));
         if let Err(message) = outcome.unwrap_or_else(internal) {
             ctx.reply_with_error(&message);
         }

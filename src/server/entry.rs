@@ -1,8 +1,11 @@
 //! The border that no panic crosses: whatever the server calls runs inside [`guard`].
 
 use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
 
-use super::log;
+use redis_module::raw;
+
+use super::{api, log};
 
 /// Runs `body`; if it panics, the result is `on_panic` and the server goes on. `name` says which entry point it is.
 pub fn guard<T>(name: &'static str, on_panic: T, body: impl FnOnce() -> T) -> T {
@@ -12,6 +15,25 @@ pub fn guard<T>(name: &'static str, on_panic: T, body: impl FnOnce() -> T) -> T 
         body()
     });
     panic::catch_unwind(body).unwrap_or(on_panic)
+}
+
+/// As [`guard`], for what writes a file. After a panic the file is not what it should be; a child that was forked to
+/// write it ends as failed then, so that the last good file stays.
+pub fn guard_saving(name: &'static str, body: impl FnOnce()) {
+    let saved = guard(name, false, || {
+        body();
+        true
+    });
+    if saved {
+        return;
+    }
+    // SAFETY: asks for flags that need no context, and ends a child as the server's own code does when it fails.
+    unsafe {
+        let flags = api!(RedisModule_GetContextFlags)(ptr::null_mut());
+        if flags & raw::REDISMODULE_CTX_FLAGS_IS_CHILD.cast_signed() != 0 {
+            libc::_exit(1);
+        }
+    }
 }
 
 /// Sends the message of a panic to the server's log, where an operator looks, rather than to standard error.

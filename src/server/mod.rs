@@ -1,4 +1,5 @@
-//! Redis's module API, wrapped as thinly as safety allows. Unsafe code lives here and in the data type's callbacks.
+//! Redis's module API, wrapped as thinly as safety allows. Unsafe code lives here, in the
+//! data type and where the module is loaded.
 
 mod alloc;
 pub mod api;

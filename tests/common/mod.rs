@@ -52,11 +52,22 @@ impl Server {
         Self::launch(&[], vec![(variable, value.into())], false)
     }
 
+    /// Starts a server that is expected to give up, and returns its log.
+    pub fn refuses_to_start(settings: &[&str], environment: &[(&'static str, PathBuf)]) -> String {
+        let folder = new_folder();
+        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        let (mut child, port) = spawn_once(&folder, &settings, environment);
+        let started = wait_until_ready(&mut child, port);
+        let _ = child.kill();
+        let _ = child.wait();
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        let _ = fs::remove_dir_all(folder);
+        assert!(!started, "it starts:\n{log}");
+        log
+    }
+
     fn launch(settings: &[&str], mut environment: Vec<(&'static str, PathBuf)>, with_clock: bool) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("ratelimit-test-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
+        let folder = new_folder();
         let clock = with_clock.then(|| Clock::new(&folder));
         environment.extend(clock.iter().flat_map(Clock::environment));
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
@@ -82,7 +93,9 @@ impl Server {
 
     pub fn connect(&self) -> Client {
         let client = redis::Client::open(("127.0.0.1", self.port)).expect("an address");
-        Client { connection: client.get_connection().expect("a connection") }
+        let connection = client.get_connection().expect("a connection");
+        connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        Client { connection }
     }
 
     /// Stops the server as an operator does, and starts it again on the same files.
@@ -114,6 +127,15 @@ impl Drop for Server {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// An empty folder that no other server has.
+fn new_folder() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = env::temp_dir().join(format!("ratelimit-test-{}-{number}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
 }
 
 /// The module as cargo has just built it, beside the test program.
@@ -168,8 +190,11 @@ fn wait_until_ready(child: &mut Child, port: u16) -> bool {
         if child.try_wait().expect("a status").is_some() {
             return false;
         }
+        // Whoever answers may be another, if the port was taken in between.
         if let Ok(mut connection) = client.get_connection() {
-            if redis::cmd("PING").query::<String>(&mut connection).is_ok() {
+            let info = redis::cmd("INFO").arg("server").query::<String>(&mut connection).unwrap_or_default();
+            let ready = redis::cmd("PING").query::<String>(&mut connection).is_ok();
+            if ready && info.contains(&format!("process_id:{}\r\n", child.id())) {
                 return true;
             }
         }

@@ -38,7 +38,7 @@ impl Bucket {
             return self.used.minus(refill(quota, now - self.at)).at_least_zero();
         }
         let before = self.used.plus(refill(quota, self.at - now));
-        match before.compare(Fraction::whole(quota.capacity())) {
+        match before.compare(Fraction::whole(2 * quota.capacity() - 1)) {
             Ordering::Greater => Fraction::ZERO,
             _ => before,
         }

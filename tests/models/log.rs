@@ -15,15 +15,20 @@ impl Naive for Log {
     }
 
     fn settled(&self, quota: &Quota, now: u64) -> Self {
-        if self.requests.iter().any(|(time, _)| *time > now) {
-            return Self::default();
-        }
-        let live = |(time, _): &&(u64, u64)| time + window(quota) > now;
-        Self { requests: self.requests.iter().filter(live).copied().collect() }
+        let newest = self.requests.iter().map(|(time, _)| *time).max().unwrap_or(0);
+        let live = |(time, _): &&(u64, u64)| time + window(quota) > now.max(newest);
+        let requests: Vec<_> = self.requests.iter().filter(live).copied().collect();
+        let all_in_the_future = requests.iter().all(|(time, _)| *time > now);
+        Self { requests: if all_in_the_future { Vec::new() } else { requests } }
     }
 
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
         let mut requests = self.settled(quota, now).requests;
+        let future: u64 = requests.iter().filter(|(time, _)| *time > now).map(|(_, cost)| cost).sum();
+        requests.retain(|(time, _)| *time <= now);
+        if future > 0 {
+            requests.push((now, future.min(limit(quota))));
+        }
         requests.push((now, cost.min(limit(quota))));
         while requests[1..].iter().map(|(_, cost)| cost).sum::<u64>() >= limit(quota) {
             requests.remove(0);

@@ -1,7 +1,7 @@
 //! A run of a log's entries, delta-encoded.
 //!
 //! An entry is the time since the one before it, doubled, plus one if a cost other than 1 follows; both as
-//! variable-length integers. A request a second takes three bytes, a hundred a second take two.
+//! variable-length integers. A request a second takes three bytes, a thousand a second take two.
 
 use super::entries::Entry;
 use crate::limiter::quota::{Micros, MAX_AMOUNT, MAX_TIME};

@@ -18,11 +18,18 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
-    /// Whether entries lie in the future, so that the clock must have been turned back since. They would block for
-    /// longer than a window, and what is told of the others would not hold once the clock comes to them again: then
-    /// none counts.
-    fn is_from_the_future(&self, now: Micros) -> bool {
-        self.last_taken() > now
+    /// The time at which to count, or `None` if nothing counts.
+    ///
+    /// That is now, unless the clock was turned back. Then it is the time of the newest entry, so that a small step
+    /// back changes nothing; but if even the oldest entry that counts lies in the future, all of them would block for
+    /// longer than a window, and none is counted.
+    fn counting_time(&self, quota: &WindowQuota, now: Micros) -> Option<Micros> {
+        let newest = self.last_taken();
+        if newest <= now {
+            return Some(now);
+        }
+        let oldest = self.entries.first_after(newest.saturating_sub(quota.window()))?;
+        (oldest <= now).then_some(newest)
     }
 }
 
@@ -38,35 +45,32 @@ impl Meter for SlidingLog {
     }
 
     fn used(&self, quota: &WindowQuota, now: Micros) -> u64 {
-        if self.is_from_the_future(now) {
-            return 0;
-        }
-        match now.checked_sub(quota.window()) {
-            Some(past) => self.entries.sum_after(past),
-            None => self.entries.sum(),
+        match self.counting_time(quota, now) {
+            None => 0,
+            Some(time) if time < quota.window() => self.entries.sum(),
+            Some(time) => self.entries.sum_after(time - quota.window()),
         }
     }
 
     fn wait_until_used(&self, amount: u64, quota: &WindowQuota, now: Micros) -> Micros {
-        if self.is_from_the_future(now) {
-            return 0;
-        }
-        match self.entries.last_to_leave_until(amount) {
-            Some(time) => (time + quota.window()).saturating_sub(now),
-            None => 0,
+        let Some(time) = self.counting_time(quota, now) else { return 0 };
+        match self.entries.last_to_leave_until(amount).map(|leaving| leaving + quota.window()) {
+            Some(leaves) if leaves > time => leaves - now,
+            _ => 0,
         }
     }
 
     fn settle(&mut self, quota: &WindowQuota, now: Micros) {
-        if self.is_from_the_future(now) {
-            self.entries = Entries::default();
-        } else if let Some(past) = now.checked_sub(quota.window()) {
-            self.entries.drop_until(past);
+        match self.counting_time(quota, now) {
+            None => self.entries = Entries::default(),
+            Some(time) if time < quota.window() => {}
+            Some(time) => self.entries.drop_until(time - quota.window()),
         }
     }
 
     fn take(&mut self, cost: u64, quota: &WindowQuota, now: Micros) {
         self.settle(quota, now);
+        self.entries.pull_back_to(now, quota.limit());
         self.entries.push(Entry { time: now, cost: cost.min(quota.limit()) });
         self.entries.keep_newest(quota.limit());
     }
