@@ -36,7 +36,11 @@ lint: setup ## check format, clippy and documentation, warnings denied
 	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
 
-install: build ## install the module (PREFIX=/usr/local)
+# Built only if it is not there, so that `sudo make install` needs no cargo.
+$(MODULE):
+	$(MAKE) build
+
+install: $(MODULE) ## install the module as it was built (PREFIX=/usr/local)
 	install -D -m 755 $(MODULE) "$(DESTDIR)$(MODULE_DIR)/ratelimit.so"
 	@echo "installed; add to the server's configuration: loadmodule $(MODULE_DIR)/ratelimit.so"
 

@@ -34,7 +34,7 @@ pub trait Meter: Clone + Debug + Default + PartialEq {
     /// Forgets what no longer counts, so that the state is the one of `now`.
     fn settle(&mut self, quota: &Self::Quota, now: Micros);
 
-    /// Takes `cost`, allowed or not; what is used in the end is at most twice the limit.
+    /// Takes `cost`, allowed or not; that alone never brings what is used above twice the limit.
     fn take(&mut self, cost: u64, quota: &Self::Quota, now: Micros);
 
     /// The state under another quota, as of the last taking. Where the state is an amount that time wears off, it is

@@ -30,8 +30,8 @@ const RATE_PLACES: u32 = 12;
 
 /// What an amount looks like, for messages.
 pub const AMOUNT_FORM: &str = "an integer from 1 to 9007199254740991";
-const RATE_FORM: &str = "tokens per second such as 10 or 0.6, or a count per period such as 3/5s or 100/m, \
-                         from 1 per 10 years to 1000000000 per second";
+const RATE_FORM: &str = "tokens per second such as 10 or 0.6, or a count per period such as 3/5s or 100/m \
+                         (units: us, ms, s, m, h, d, w), from 1 per 10 years to 1000000000 per second";
 const WINDOW_FORM: &str = "seconds such as 60 or 0.5, or a number with a unit (us, ms, s, m, h, d, w) such as 500ms \
                            or 1d, in whole microseconds from 1ms to 10 years";
 
