@@ -163,6 +163,7 @@ fn spawn(folder: &Path, settings: &[String], environment: &[(&'static str, PathB
         }
     }
     let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+    let _ = fs::remove_dir_all(folder);
     panic!("the server does not start:\n{log}");
 }
 
