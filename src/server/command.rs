@@ -65,11 +65,12 @@ impl CommandSpec {
     ) -> c_int {
         // SAFETY: the server passed them for this call, and they are not kept.
         let (mut ctx, arguments) = unsafe { (Context::new(ctx), Args::new(argv, count)) };
-        let internal = || Err("ERR internal error in redis-ratelimit, see the server's log".to_owned());
         let outcome = guard(C::NAME, None, || Some(C::run(&mut ctx, arguments)));
-        if let Err(message) = outcome.unwrap_or_else(internal) {
-            ctx.reply_with_error(&message);
-        }
+        guard("reply", (), || match outcome {
+            Some(Ok(())) => {}
+            Some(Err(message)) => ctx.reply_with_error(&message),
+            None => ctx.reply_with_error("ERR internal error in redis-ratelimit, see the server's log"),
+        });
         OK
     }
 

@@ -27,13 +27,15 @@ pub fn guard_saving(name: &'static str, body: impl FnOnce()) {
     if saved {
         return;
     }
-    // SAFETY: asks for flags that need no context, and ends a child as the server's own code does when it fails.
-    unsafe {
-        let flags = api!(RedisModule_GetContextFlags)(ptr::null_mut());
-        if flags & raw::REDISMODULE_CTX_FLAGS_IS_CHILD.cast_signed() != 0 {
-            libc::_exit(1);
+    guard("exit", (), || {
+        // SAFETY: asks for flags that need no context, and ends a child as the server's own code does when it fails.
+        unsafe {
+            let flags = api!(RedisModule_GetContextFlags)(ptr::null_mut());
+            if flags & raw::REDISMODULE_CTX_FLAGS_IS_CHILD.cast_signed() != 0 {
+                libc::_exit(1);
+            }
         }
-    }
+    });
 }
 
 /// Sends the message of a panic to the server's log, where an operator looks, rather than to standard error.

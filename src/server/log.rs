@@ -14,8 +14,13 @@ pub fn warning(message: &str) {
 
 fn write(level: &CStr, message: &str) {
     let message = printable(message);
+    // Panics are logged too, so nothing here may panic.
     // SAFETY: a null context is allowed from any thread; the message is an argument, never the format.
-    unsafe { api!(RedisModule_Log)(ptr::null_mut(), level.as_ptr(), c"%s".as_ptr(), message.as_ptr()) };
+    unsafe {
+        if let Some(log) = raw::RedisModule_Log {
+            log(ptr::null_mut(), level.as_ptr(), c"%s".as_ptr(), message.as_ptr());
+        }
+    }
 }
 
 /// Says in the server's log what is wrong with a file that is being loaded.

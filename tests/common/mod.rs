@@ -275,10 +275,6 @@ impl Client {
         }
     }
 
-    pub fn connection(&mut self) -> &mut Connection {
-        &mut self.connection
-    }
-
     /// A field of `INFO`.
     pub fn info(&mut self, field: &str) -> String {
         let info: String = self.get("INFO everything");
