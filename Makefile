@@ -12,10 +12,10 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test lint doc install uninstall clean
+.PHONY: help setup build run test bench bench-instructions lint install uninstall clean
 
 help: ## list what there is to do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: a server, libclang, a C compiler
 	@scripts/setup "$(REDIS_SERVER)"
@@ -30,6 +30,13 @@ run: build ## build the module and start a server with it (PORT=6379, or the nex
 test: setup ## run all tests (REDIS_SERVER=/path/to/valkey-server for another server)
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
+
+bench: setup ## measure the server's time and memory for each command, beside plain writes and Lua scripts
+	$(CARGO) bench --locked --bench bench -- time $(PARTS)
+
+bench-instructions: ## count the server's instructions for the same, which no busy machine disturbs
+	@scripts/setup "$(REDIS_SERVER)" valgrind
+	$(CARGO) bench --locked --bench bench -- instructions $(PARTS)
 
 lint: setup ## check format, clippy and documentation, warnings denied
 	$(CARGO) fmt --check

@@ -2,24 +2,9 @@
 
 mod common;
 
+use common::replicas::{attach, catch_up, digests_of};
 use common::traffic::{all_digests, send, Digest};
 use common::{eventually, Client, Server};
-
-/// Attaches a replica and waits until it has all that there is.
-fn attach(replica: &Server, primary: &Server) -> Client {
-    let mut client = replica.connect();
-    client.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
-    eventually("the replica is attached", || client.info("master_link_status") == "up");
-    client
-}
-
-/// Waits until a replica has received what its primary has sent.
-fn catch_up(primary: &mut Client, replica: &mut Client) {
-    eventually("the replica catches up", || {
-        let sent = primary.info("master_repl_offset");
-        !sent.is_empty() && replica.info("slave_repl_offset") == sent
-    });
-}
 
 #[test]
 fn a_replica_has_the_same_digests_after_mixed_traffic() {
@@ -51,11 +36,6 @@ fn a_replica_has_the_same_digests_after_mixed_traffic() {
     // decides to drop them.
     let held = |digests: Vec<Digest>| digests.into_iter().map(|(key, (value, _))| (key, value)).collect::<Vec<_>>();
     assert_eq!(held(digests_of(&mut replicas[2], &expected)), held(expected));
-}
-
-/// The digests of the keys that are expected: one by one, since a replica does not list what its clock calls expired.
-fn digests_of(client: &mut Client, expected: &[(String, (Vec<String>, i64))]) -> Vec<(String, (Vec<String>, i64))> {
-    expected.iter().map(|(key, _)| (key.clone(), client.digest(key))).collect()
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The time that a held clock shows at first: midnight, so every window that divides a day starts then.
 pub const START: u64 = 20_718 * 86_400 * 1_000_000;
@@ -37,9 +38,21 @@ impl Clock {
     /// Sets the time, in microseconds since the epoch.
     pub fn set(&mut self, now: u64) {
         self.now = now;
+        self.write(1, now.cast_signed());
+    }
+
+    /// Sets the time, and lets it run on from there, so that the server can measure with it.
+    pub fn run_from(&mut self, now: u64) {
+        self.now = now;
+        let real = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after the epoch");
+        let real = i64::try_from(real.as_micros()).expect("a time of these days");
+        self.write(0, now.cast_signed() - real);
+    }
+
+    fn write(&mut self, mode: i64, micros: i64) {
         let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&1_i64.to_ne_bytes());
-        bytes[8..].copy_from_slice(&now.to_ne_bytes());
+        bytes[..8].copy_from_slice(&mode.to_ne_bytes());
+        bytes[8..].copy_from_slice(&micros.to_ne_bytes());
         self.file.write_all_at(&bytes, 0).expect("the clock is set");
     }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // every test program uses some of it
 
 mod clock;
+pub mod replicas;
 pub mod traffic;
 
 use std::net::TcpListener;
@@ -24,6 +25,7 @@ pub struct Server {
     child: Child,
     pub port: u16,
     folder: PathBuf,
+    wrapper: Vec<String>,
     settings: Vec<String>,
     environment: Vec<(&'static str, PathBuf)>,
     clock: Option<Clock>,
@@ -32,13 +34,24 @@ pub struct Server {
 impl Server {
     /// A server with the module, on the real clock.
     pub fn start(settings: &[&str]) -> Self {
-        Self::launch(settings, Vec::new(), false)
+        Self::launch(&[], settings, Vec::new(), false)
+    }
+
+    /// As [`Self::start`], with the server run by another program, such as valgrind; `{folder}` in its
+    /// arguments is the server's folder.
+    pub fn under(wrapper: &[String], settings: &[&str]) -> Self {
+        Self::launch(wrapper, settings, Vec::new(), false)
     }
 
     /// A server with the module whose clock the test holds; `None` on servers that do not follow such a clock, for
     /// which these tests say nothing.
     pub fn with_clock(settings: &[&str]) -> Option<Self> {
-        let mut server = Self::launch(settings, Vec::new(), true);
+        Self::with_clock_under(&[], settings)
+    }
+
+    /// As [`Self::with_clock`], with the server run by another program.
+    pub fn with_clock_under(wrapper: &[String], settings: &[&str]) -> Option<Self> {
+        let mut server = Self::launch(wrapper, settings, Vec::new(), true);
         let mut client = server.connect();
         // Neither the server nor the module in it may take its time from elsewhere, now or when it has moved.
         let follows = [START + 1_000_000, START].iter().all(|&now| {
@@ -59,14 +72,14 @@ impl Server {
 
     /// A server with something more in its environment.
     pub fn with_environment(variable: &'static str, value: &str) -> Self {
-        Self::launch(&[], vec![(variable, value.into())], false)
+        Self::launch(&[], &[], vec![(variable, value.into())], false)
     }
 
     /// Starts a server that is expected to give up, and returns its log.
     pub fn refuses_to_start(settings: &[&str], environment: &[(&'static str, PathBuf)]) -> String {
         let folder = new_folder();
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let (mut child, port) = spawn_once(&folder, &settings, environment);
+        let (mut child, port) = spawn_once(&folder, &[], &settings, environment);
         let started = wait_until_ready(&mut child, port);
         let _ = child.kill();
         let _ = child.wait();
@@ -76,13 +89,19 @@ impl Server {
         log
     }
 
-    fn launch(settings: &[&str], mut environment: Vec<(&'static str, PathBuf)>, with_clock: bool) -> Self {
+    fn launch(
+        wrapper: &[String],
+        settings: &[&str],
+        mut environment: Vec<(&'static str, PathBuf)>,
+        with_clock: bool,
+    ) -> Self {
         let folder = new_folder();
         let clock = with_clock.then(|| Clock::new(&folder));
         environment.extend(clock.iter().flat_map(Clock::environment));
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let (child, port) = spawn(&folder, &settings, &environment);
-        Self { child, port, folder, settings, environment, clock }
+        let wrapper = wrapper.to_vec();
+        let (child, port) = spawn(&folder, &wrapper, &settings, &environment);
+        Self { child, port, folder, wrapper, settings, environment, clock }
     }
 
     pub fn clock(&mut self) -> &mut Clock {
@@ -91,6 +110,10 @@ impl Server {
 
     pub fn held_clock(&mut self) -> Option<&mut Clock> {
         self.clock.as_mut()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn folder(&self) -> &Path {
@@ -112,14 +135,20 @@ impl Server {
     pub fn restart(&mut self) {
         let _ = self.connect().call("SHUTDOWN");
         self.child.wait().expect("it ends");
-        (self.child, self.port) = spawn(&self.folder, &self.settings, &self.environment);
+        (self.child, self.port) = spawn(&self.folder, &self.wrapper, &self.settings, &self.environment);
+    }
+
+    /// As [`Self::restart`], with other settings.
+    pub fn restart_with(&mut self, settings: &[&str]) {
+        self.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
+        self.restart();
     }
 
     /// Stops the server, saving nothing, and says whether one starts on the same files.
     pub fn try_restart(&mut self) -> bool {
         let _ = self.connect().call("SHUTDOWN NOSAVE");
         self.child.wait().expect("it ends");
-        (self.child, self.port) = spawn_once(&self.folder, &self.settings, &self.environment);
+        (self.child, self.port) = spawn_once(&self.folder, &self.wrapper, &self.settings, &self.environment);
         wait_until_ready(&mut self.child, self.port)
     }
 
@@ -155,9 +184,14 @@ pub fn module() -> PathBuf {
 
 /// Starts a server and waits until it answers. Between finding a free port and using it, another may take it: then the
 /// server ends, and another port is tried.
-fn spawn(folder: &Path, settings: &[String], environment: &[(&'static str, PathBuf)]) -> (Child, u16) {
+fn spawn(
+    folder: &Path,
+    wrapper: &[String],
+    settings: &[String],
+    environment: &[(&'static str, PathBuf)],
+) -> (Child, u16) {
     for _ in 0..10 {
-        let (mut child, port) = spawn_once(folder, settings, environment);
+        let (mut child, port) = spawn_once(folder, wrapper, settings, environment);
         if wait_until_ready(&mut child, port) {
             return (child, port);
         }
@@ -167,11 +201,19 @@ fn spawn(folder: &Path, settings: &[String], environment: &[(&'static str, PathB
     panic!("the server does not start:\n{log}");
 }
 
-fn spawn_once(folder: &Path, settings: &[String], environment: &[(&'static str, PathBuf)]) -> (Child, u16) {
+fn spawn_once(
+    folder: &Path,
+    wrapper: &[String],
+    settings: &[String],
+    environment: &[(&'static str, PathBuf)],
+) -> (Child, u16) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
     let program = env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
-    let mut command = Command::new(&program);
+    let wrapper = wrapper.iter().map(|word| word.replace("{folder}", &folder.to_string_lossy()).into());
+    let mut words = wrapper.chain([program.clone()]);
+    let mut command = Command::new(words.next().unwrap_or_default());
     command
+        .args(words)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--enable-debug-command", "yes", "--logfile", "log", "--dir"])
         .arg(folder)
@@ -247,6 +289,11 @@ impl Client {
     pub fn get<T: FromRedisValue>(&mut self, command: &str) -> T {
         let reply = self.call(command).unwrap_or_else(|error| panic!("{command}: {error}"));
         redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{command}: {error}"))
+    }
+
+    /// The replies to so many commands that are already in the form in which they are sent.
+    pub fn pipeline(&mut self, packed: &[u8], count: usize) -> Vec<Value> {
+        self.connection.req_packed_commands(packed, 0, count).expect("replies")
     }
 
     /// The reply of a Lua script that must not fail.

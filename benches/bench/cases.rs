@@ -1,0 +1,142 @@
+//! What is measured: the plain writes to compare with, the module's commands, and the scripts that they replace.
+
+/// A request with the words that it is sent as; `{key}` stands for a key.
+pub type Request = Vec<String>;
+
+/// What a request must answer, so that nothing else is measured by mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    Anything,
+    Allowed,
+    Denied,
+}
+
+/// Something to measure on keys that are live.
+pub struct Case {
+    pub name: String,
+    /// Makes a key live.
+    pub prime: Request,
+    /// Is measured.
+    pub request: Request,
+    pub expected: Expected,
+}
+
+/// An algorithm and the script that does its job.
+pub struct Algorithm {
+    pub name: &'static str,
+    pub script: &'static str,
+    /// The keys that the script is given.
+    script_keys: &'static [&'static str],
+    is_bucket: bool,
+}
+
+pub const ALGORITHMS: [Algorithm; 5] = [
+    Algorithm {
+        name: "TOKENBUCKET",
+        script: include_str!("lua/token_bucket.lua"),
+        script_keys: &["{key}:tokens", "{key}:time"],
+        is_bucket: true,
+    },
+    Algorithm {
+        name: "LEAKYBUCKET",
+        script: include_str!("lua/leaky_bucket.lua"),
+        script_keys: &["{key}:level", "{key}:time"],
+        is_bucket: true,
+    },
+    Algorithm {
+        name: "FIXEDWINDOW",
+        script: include_str!("lua/fixed_window.lua"),
+        script_keys: &["{key}"],
+        is_bucket: false,
+    },
+    Algorithm {
+        name: "SLIDINGLOG",
+        script: include_str!("lua/sliding_log.lua"),
+        script_keys: &["{key}"],
+        is_bucket: false,
+    },
+    Algorithm {
+        name: "SLIDINGCOUNTER",
+        script: include_str!("lua/sliding_counter.lua"),
+        script_keys: &["{key}"],
+        is_bucket: false,
+    },
+];
+
+/// The limit of a request that is to be allowed; more than any case uses up.
+const AMPLE: u64 = 100;
+
+/// What a limit is counted in.
+#[derive(Debug, Clone, Copy)]
+pub enum Per {
+    Minute,
+    Hour,
+}
+
+impl Per {
+    const fn seconds(self) -> u32 {
+        match self {
+            Self::Minute => 60,
+            Self::Hour => 3_600,
+        }
+    }
+}
+
+impl Algorithm {
+    /// The module's command.
+    pub fn command(&self, limit: u64, per: Per) -> Request {
+        let window = per.seconds();
+        let pace = if self.is_bucket { format!("{limit}/{window}s") } else { window.to_string() };
+        [&format!("RL.{}", self.name), "{key}", &limit.to_string(), &pace].map(str::to_owned).to_vec()
+    }
+
+    /// The script, called by the digest `sha`.
+    pub fn script_call(&self, sha: &str, limit: u64, per: Per) -> Request {
+        let window = f64::from(per.seconds());
+        #[allow(clippy::cast_precision_loss)] // small limits
+        let pace = if self.is_bucket { limit as f64 / window } else { window };
+        let mut words = vec!["EVALSHA".to_owned(), sha.to_owned(), self.script_keys.len().to_string()];
+        words.extend(self.script_keys.iter().map(|key| (*key).to_owned()));
+        words.extend([limit.to_string(), pace.to_string()]);
+        words
+    }
+
+    /// The two cases of a call: allowed, and denied.
+    fn cases(label: &str, call: impl Fn(u64, Per) -> Request) -> [Case; 2] {
+        let case = |outcome, limit, per, expected| Case {
+            name: format!("{label} {outcome}"),
+            prime: call(limit, per),
+            request: call(limit, per),
+            expected,
+        };
+        // Of a hundred an hour each counts for long enough that a key which was used once stays live.
+        [case("allowed", AMPLE, Per::Hour, Expected::Allowed), case("denied", 1, Per::Minute, Expected::Denied)]
+    }
+
+    pub fn command_cases(&self) -> [Case; 2] {
+        Self::cases(&format!("RL.{}", self.name), |limit, per| self.command(limit, per))
+    }
+
+    pub fn script_cases(&self, sha: &str) -> [Case; 2] {
+        Self::cases(&format!("Lua {}", self.name), |limit, per| self.script_call(sha, limit, per))
+    }
+}
+
+/// The cheapest write there is.
+pub fn incr() -> Case {
+    plain("INCR", "INCR {key}")
+}
+
+/// The write that an expiring key takes; the value is eight bytes, and not a number, which would be stored apart.
+pub fn set_ex() -> Case {
+    plain("SET EX", "SET {key} eightbyt EX 60")
+}
+
+fn plain(name: &str, request: &str) -> Case {
+    Case { name: name.to_owned(), prime: words(request), request: words(request), expected: Expected::Anything }
+}
+
+/// The words of a request that is written with blanks between them.
+pub fn words(request: &str) -> Request {
+    request.split_whitespace().map(str::to_owned).collect()
+}

@@ -1,0 +1,169 @@
+//! Whether the cost of a request grows: with the number of keys, the limit, the cost, or the length of a log.
+
+use crate::cases::{words, Algorithm, Case, Expected, Per, ALGORITHMS};
+use crate::common::{Client, Server};
+use crate::gauge::Gauge;
+use crate::load::{per_request, send_batch, Bench};
+use crate::progress::Progress;
+use crate::report::{Growth, Worst};
+
+const HOUR: u64 = 3_600_000_000;
+const KEYS: usize = 1_000;
+/// Requests to measure.
+const REQUESTS: usize = 10_000;
+/// Requests at the same moment; no more than the shortest log has entries.
+const BATCH: usize = 10;
+
+fn command(algorithm: &Algorithm, limit: u64, more: &str) -> Case {
+    let mut request = algorithm.command(limit, Per::Hour);
+    request.extend(words(more));
+    let name = format!("RL.{} allowed", algorithm.name);
+    Case { name, prime: request.clone(), request, expected: Expected::Allowed }
+}
+
+/// The commands on more and more keys, beside `INCR` on as many: more memory means more cache misses for both.
+pub fn with_keys(bench: &mut Bench, most: usize, progress: &Progress) -> Vec<Growth> {
+    let sizes = [1_000, 10_000, 100_000, 1_000_000];
+    let cases = std::iter::once(crate::cases::incr()).chain(ALGORITHMS.iter().map(|it| command(it, 100, "")));
+    let grow = |case: Case| Growth {
+        name: case.name.clone(),
+        with: "keys".to_owned(),
+        costs: sizes
+            .iter()
+            .take_while(|&&keys| keys <= most)
+            .map(|&keys| {
+                progress.show(&format!("growth with keys: {} on {keys}", case.name));
+                (keys as u64, bench.cost(&case, keys, REQUESTS))
+            })
+            .collect(),
+    };
+    cases.map(grow).collect()
+}
+
+/// The commands with higher and higher limits. The log is measured apart, filled up to its limit.
+pub fn with_limit(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
+    let grow = |algorithm: &Algorithm| Growth {
+        name: format!("RL.{} allowed", algorithm.name),
+        with: "limit".to_owned(),
+        costs: [100, 10_000, 1_000_000]
+            .iter()
+            .map(|&limit| {
+                progress.show(&format!("growth with the limit: {} {limit}", algorithm.name));
+                (limit, bench.cost(&command(algorithm, limit, ""), KEYS, REQUESTS))
+            })
+            .collect(),
+    };
+    ALGORITHMS.iter().filter(|it| it.name != "SLIDINGLOG").map(grow).collect()
+}
+
+/// The commands with higher and higher costs.
+pub fn with_cost(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
+    let grow = |algorithm: &Algorithm| Growth {
+        name: format!("RL.{} allowed", algorithm.name),
+        with: "cost".to_owned(),
+        costs: [1, 1_000, 1_000_000]
+            .iter()
+            .map(|&cost| {
+                progress.show(&format!("growth with the cost: {} {cost}", algorithm.name));
+                let case = command(algorithm, 1_000_000_000, &format!("COST {cost}"));
+                (cost, bench.cost(&case, KEYS, REQUESTS))
+            })
+            .collect(),
+    };
+    ALGORITHMS.iter().map(grow).collect()
+}
+
+/// A log that is full all the time: with every request that comes one leaves the window. And the same requests denied,
+/// on a log that is full.
+pub fn with_log_length(gauge: Gauge, progress: &Progress) -> Vec<Growth> {
+    let Some(mut server) = Server::with_clock_under(&gauge.wrapper(), &[]) else { return Vec::new() };
+    let (mut client, meter) = (server.connect(), gauge.on(&server));
+    let (mut allowed, mut denied) = (Vec::new(), Vec::new());
+    for length in [10_usize, 1_000, 100_000, 1_000_000] {
+        progress.show(&format!("growth with the length of a log: {length}"));
+        client.get::<()>("FLUSHALL");
+        let request = words(&format!("RL.SLIDINGLOG log {length} 1h"));
+        let step = HOUR / (length / BATCH) as u64;
+        for _ in 0..length / BATCH {
+            send_batch(&mut client, &request, 0..BATCH, Expected::Allowed);
+            server.clock().advance_us(step);
+        }
+        // Another step back, and the oldest have not left yet.
+        let now = server.clock().now();
+        server.clock().set(now - step);
+        let cost = meter.measure(&mut client, |client| {
+            (0..REQUESTS / BATCH).for_each(|_| send_batch(client, &request, 0..BATCH, Expected::Denied));
+        });
+        denied.push((length as u64, per_request(cost, REQUESTS)));
+        server.clock().set(now);
+        let cost = meter.measure(&mut client, |client| {
+            for _ in 0..REQUESTS / BATCH {
+                send_batch(client, &request, 0..BATCH, Expected::Allowed);
+                server.clock().advance_us(step);
+            }
+        });
+        allowed.push((length as u64, per_request(cost, REQUESTS)));
+    }
+    let growth = |outcome: &str, costs| Growth {
+        name: format!("RL.SLIDINGLOG {outcome}, full"),
+        with: "entries".to_owned(),
+        costs,
+    };
+    vec![growth("allowed", allowed), growth("denied", denied)]
+}
+
+/// The dearest single requests to a log of a million entries, in microseconds as the server counts them. Each is looked
+/// at several times, and the least counts: what a busy machine adds is not the request's.
+pub fn worst_on_a_long_log(progress: &Progress) -> Vec<Worst> {
+    let Some(mut server) = Server::with_clock(&[]) else { return Vec::new() };
+    let cases = [
+        ("the slowest of those that fill it", None),
+        ("denied, with a cost of half the limit", Some(("COST 500000", 0))),
+        ("forced, when it is full", Some(("COST 500000 FORCE", 0))),
+        ("the first after all entries have left", Some(("", 2 * HOUR))),
+    ];
+    let worst = |(name, request): (&str, Option<(&str, u64)>)| {
+        progress.show(&format!("a log of a million entries: {name}"));
+        let micros = (0..3).map(|_| micros_on_a_long_log(&mut server, request)).min();
+        Worst { name: name.to_owned(), micros: micros.unwrap_or(0) }
+    };
+    cases.map(worst).into()
+}
+
+/// What a request takes so much later than the log was filled; or the slowest of those that filled it.
+fn micros_on_a_long_log(server: &mut Server, request: Option<(&str, u64)>) -> u64 {
+    const LENGTH: usize = 1_000_000;
+    let mut client = server.connect();
+    client.get::<()>("FLUSHALL");
+    client.get::<()>("CONFIG RESETSTAT");
+    let filling = words(&format!("RL.SLIDINGLOG log {LENGTH} 1h"));
+    let start = server.clock().now();
+    for batch in 1..=(LENGTH / BATCH) as u64 {
+        send_batch(&mut client, &filling, 0..BATCH, Expected::Allowed);
+        server.clock().run_from(start + batch * (HOUR / 2) / (LENGTH / BATCH) as u64);
+    }
+    let Some((more, later)) = request else { return slowest(&mut client) };
+    server.clock().run_from(start + HOUR / 2 + later);
+    client.get::<()>("CONFIG RESETSTAT");
+    client.limit(&format!("RL.SLIDINGLOG log {LENGTH} 1h {more}"));
+    let stats = client.info("cmdstat_RL.SLIDINGLOG");
+    let micros = stats.split(',').find_map(|part| part.strip_prefix("usec=")).and_then(|usec| usec.parse().ok());
+    micros.expect("the command's statistics")
+}
+
+/// The upper end of the last bucket of the server's own histogram.
+fn slowest(client: &mut Client) -> u64 {
+    let histogram: redis::Value = client.get("LATENCY HISTOGRAM RL.SLIDINGLOG");
+    let mut numbers = Vec::new();
+    collect_numbers(&histogram, &mut numbers);
+    // calls N histogram_usec [bucket count bucket count ...]
+    numbers.iter().rev().nth(1).copied().unwrap_or(0)
+}
+
+fn collect_numbers(value: &redis::Value, numbers: &mut Vec<u64>) {
+    match value {
+        redis::Value::Array(items) => items.iter().for_each(|item| collect_numbers(item, numbers)),
+        redis::Value::Int(number) => numbers.extend(u64::try_from(*number)),
+        _ => {}
+    }
+}
