@@ -58,13 +58,14 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 /// # Safety
 /// To be called while the module is being loaded, with the context of that.
 unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), String> {
+    if let Some(function) = server::api::missing() {
+        return Err(format!("the server has no {function}; Redis 7.0 or Valkey 7.2 is the oldest that does"));
+    }
     if let Some(arg) = args.get(0) {
         return Err(format!("unknown argument {}", limiter::Quoted(arg.bytes())));
     }
     // SAFETY: the caller vouches for the context.
     unsafe {
-        // The youngest of the functions that are needed.
-        raw::RedisModule_SetCommandInfo.ok_or("the server is older than Redis 7.0")?;
         // Files that are damaged are refused by us rather than aborted on. A change is signalled where there is one,
         // so that a denied request disturbs neither WATCH nor caches. And nothing is kept outside the keys, so a
         // replica may load its primary's while it still serves its own.

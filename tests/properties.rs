@@ -6,7 +6,7 @@ use models::{limit, retry_ms, Bucket, Counter, Log, Model, Naive, Told, Window};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use redis_ratelimit::limiter::{Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, MAX_TIME};
+use redis_ratelimit::limiter::{Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, State, MAX_TIME};
 use redis_ratelimit::replication::{state_facts, Fact, TakenBytes};
 
 /// Some time in 2026, off every window's boundary.
@@ -64,6 +64,31 @@ fn wild(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Ve
     algorithm.prop_flat_map(|algorithm| vec(quotas(algorithm), 3)).prop_flat_map(move |quotas| vec(step(quotas), 1..40))
 }
 
+/// Requests whose numbers are as large as they get, beside small ones: amounts, rates, windows and times.
+fn vast() -> impl Strategy<Value = (Vec<Step>, Micros)> {
+    let amounts = || select(vec![1, 9, (1 << 40) + 1, (1 << 48) - 1, 1 << 48, (1 << 53) - 1]);
+    let quotas = move |algorithm| {
+        let rates = select(vec!["1", "100/m", "1/3650d", "4294967311/7s", "999999999.999", "7/8w"]);
+        let windows = select(vec!["1ms", "1h", "3650d", "3258d", "3257d"]);
+        (amounts(), rates, windows).prop_filter_map("a quota out of range", move |(limit, rate, window)| {
+            let is_bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+            let b = if is_bucket { rate } else { window };
+            Quota::parse(algorithm, limit.to_string().as_bytes(), b.as_bytes()).ok()
+        })
+    };
+    let step = move |quotas: Vec<Quota>| {
+        let passes = prop_oneof![3 => jumps(), 1 => 0..400_000_000_000_000_i64];
+        (select(quotas), amounts(), any::<bool>(), passes).prop_map(|(quota, cost, force, passes)| Step {
+            quota,
+            cost,
+            force,
+            passes,
+        })
+    };
+    let steps = algorithms().prop_flat_map(move |it| vec(quotas(it), 2)).prop_flat_map(move |it| vec(step(it), 1..30));
+    (steps, select(vec![START, (1 << 56) - 1_000_000, 1 << 59]))
+}
+
 fn moved(now: Micros, passes: i64) -> Micros {
     now.saturating_add_signed(passes)
 }
@@ -87,7 +112,7 @@ fn agrees_with<N: Naive>(steps: &[Step]) {
     let mut model = Model::<N>::new(steps[0].quota);
     run(steps, |_, step, now, decision| {
         let expected = model.request(step.quota, step.cost, step.force, now);
-        let reply: Vec<i64> = decision.to_reply().collect();
+        let reply = decision.to_reply().as_slice().to_vec();
         let told = Told {
             allowed: decision.allowed,
             remaining: decision.remaining,
@@ -103,6 +128,20 @@ fn agrees_with<N: Naive>(steps: &[Step]) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_limiter_decides_alike_in_whatever_form_it_is_kept((steps, start) in vast()) {
+        let mut limiter = Limiter::new(&steps[0].quota);
+        let mut whole = State::new(&steps[0].quota);
+        let mut now = start;
+        for step in &steps {
+            now = moved(now, step.passes);
+            let decision = whole.request(&step.quota, step.cost, step.force, now).expect("one algorithm");
+            prop_assert_eq!(request(&mut limiter, step, now), decision);
+            prop_assert!(limiter == Limiter::from(whole.clone()), "{limiter:?} is not {whole:?}");
+            prop_assert_eq!((limiter.idle_at(), limiter.quota()), (whole.idle_at(), whole.quota()));
+        }
+    }
 
     #[test]
     fn a_token_bucket_agrees_with_one_in_fractions(steps in wild(Just(Algorithm::TokenBucket))) {

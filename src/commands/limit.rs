@@ -13,22 +13,31 @@ pub struct Limit<const ALGORITHM: usize>;
 impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
     const NAME: &'static str = Algorithm::ALL[ALGORITHM].name();
 
+    #[inline(always)]
     fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let request = Request::parse(Algorithm::ALL[ALGORITHM], args)?;
-        let decision = decide(ctx, &request, clock::now())?;
-        ctx.reply_with_integers(decision.to_reply());
+        // The server has checked the arity already.
+        let (Some(key), Some(a), Some(b)) = (args.get(1), args.get(2), args.get(3)) else {
+            return Err(WRONG_ARITY.to_owned());
+        };
+        let options = if args.get(4).is_none() { Options::default() } else { Options::parse(args)? };
+        let quota =
+            Quota::parse(Algorithm::ALL[ALGORITHM], a.bytes(), b.bytes()).map_err(|bad| format!("ERR {bad}"))?;
+        let decision = decide(ctx, key, &quota, options, clock::now())?;
+        ctx.reply_with_integers(decision.to_reply().as_slice());
         Ok(())
     }
 }
 
-fn decide(ctx: &mut Context, request: &Request<'_>, now: Micros) -> Result<Decision, String> {
-    let Request { key: name, quota, cost, force } = *request;
-    let mut key = Key::open(ctx, name).map_err(|_| WRONG_TYPE)?;
+/// Decides, and stores and replicates what was taken.
+// Inlined, like all that it calls, so that each command is compiled as the code of its algorithm alone.
+#[inline(always)]
+fn decide(ctx: &mut Context, key: Arg<'_>, quota: &Quota, options: Options, now: Micros) -> Result<Decision, String> {
+    let Options { cost, force } = options;
+    let mut key = Key::open(ctx, key).map_err(|_| WRONG_TYPE)?;
     let decision = if let Some(limiter) = key.limiter() {
-        limiter.request(&quota, cost, force, now).map_err(other_algorithm)?
+        limiter.request(quota, cost, force, now).map_err(other_algorithm)?
     } else {
-        let mut limiter = Limiter::new(&quota);
-        let decision = limiter.request(&quota, cost, force, now).map_err(other_algorithm)?;
+        let (limiter, decision) = decide_first(quota, options, now).map_err(other_algorithm)?;
         if decision.taken {
             key.set(limiter);
         }
@@ -36,30 +45,39 @@ fn decide(ctx: &mut Context, request: &Request<'_>, now: Micros) -> Result<Decis
     };
     if decision.taken {
         key.keep_until(now + decision.reset_after);
-        key.changed(TakenBytes::new(&quota, cost, now).as_slice());
+        key.changed(&TakenBytes::new(quota, cost, now));
     }
     Ok(decision)
 }
 
+/// Decides on the first request to a key that holds nothing.
+#[inline(never)]
+fn decide_first(quota: &Quota, options: Options, now: Micros) -> Result<(Limiter, Decision), OtherAlgorithm> {
+    let mut limiter = Limiter::new(quota);
+    let decision = limiter.request(quota, options.cost, options.force, now)?;
+    Ok((limiter, decision))
+}
+
+#[cold]
 fn other_algorithm(OtherAlgorithm { held, asked }: OtherAlgorithm) -> String {
     format!("WRONGTYPE the key holds a {} limiter, not a {} one; DEL it to start afresh", held.name(), asked.name())
 }
 
-/// What a client asks for.
-struct Request<'a> {
-    key: Arg<'a>,
-    quota: Quota,
+/// What may follow the key and the quota.
+#[derive(Clone, Copy)]
+struct Options {
     cost: u64,
     force: bool,
 }
 
-impl<'a> Request<'a> {
-    fn parse(algorithm: Algorithm, args: Args<'a>) -> Result<Self, String> {
-        // The server has checked the arity already.
-        let (Some(key), Some(a), Some(b)) = (args.get(1), args.get(2), args.get(3)) else {
-            return Err(WRONG_ARITY.to_owned());
-        };
-        let quota = Quota::parse(algorithm, a.bytes(), b.bytes()).map_err(|bad| format!("ERR {bad}"))?;
+impl Default for Options {
+    fn default() -> Self {
+        Self { cost: 1, force: false }
+    }
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, String> {
         let (mut cost, mut force) = (None, false);
         let mut next = 4;
         while let Some(option) = args.get(next) {
@@ -81,6 +99,6 @@ impl<'a> Request<'a> {
                 return Err(format!("ERR unknown option {}: expected COST n or FORCE", Quoted(option)));
             }
         }
-        Ok(Self { key, quota, cost: cost.unwrap_or(1), force })
+        Ok(Self { cost: cost.unwrap_or(1), force })
     }
 }

@@ -122,8 +122,7 @@ pub unsafe extern "C" fn aof_rewrite(aof: *mut RedisModuleIO, key: *mut RedisMod
 pub unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
     guard("mem_usage", 0, || {
         // SAFETY: the server passes a value of our type.
-        let limiter = unsafe { limiter(value) };
-        size_of::<Limiter>() + limiter.entries().map_or(0, Entries::heap_bytes)
+        unsafe { limiter(value) }.bytes()
     })
 }
 

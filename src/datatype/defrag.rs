@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::{self, ManuallyDrop};
+use std::ptr;
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
@@ -30,9 +31,14 @@ pub unsafe extern "C" fn defrag(
                 *value = moved(ctx, *value);
             }
             let limiter = &mut *(*value).cast::<Limiter>();
-            let Some(entries) = limiter.entries_mut() else { return DONE };
+            let Some(state) = limiter.whole_mut() else { return DONE };
             if done == 0 {
-                move_queue(ctx, entries.queue_mut());
+                move_box(ctx, state);
+            }
+            let Some(entries) = state.entries_mut() else { return DONE };
+            if let Some(queue) = entries.queue_mut().filter(|_| done == 0) {
+                move_box(ctx, queue);
+                move_queue(ctx, queue);
             }
             for buffer in entries.buffers_mut(usize::try_from(done).unwrap_or(usize::MAX)) {
                 move_vec(ctx, buffer);
@@ -59,6 +65,14 @@ unsafe fn moved<T>(ctx: *mut RedisModuleDefragCtx, memory: *mut T) -> *mut T {
     } else {
         new.cast()
     }
+}
+
+/// # Safety
+/// `ctx` is the running callback's; the memory of boxes is the server's in a server.
+unsafe fn move_box<T>(ctx: *mut RedisModuleDefragCtx, it: &mut Box<T>) {
+    // SAFETY: the old box is overwritten without being dropped by one of the same value, perhaps in another place of
+    // the same size and allocator; nothing in between can panic.
+    unsafe { ptr::write(it, Box::from_raw(moved(ctx, ptr::from_mut(&mut **it)))) };
 }
 
 /// # Safety

@@ -1,12 +1,13 @@
 //! A key of the keyspace, opened for writing, and the limiter in it.
 
+use std::ptr;
 use std::sync::atomic::Ordering;
 
 use redis_module::raw;
 
 use super::TYPE;
 use crate::limiter::{Limiter, Micros};
-use crate::replication::APPLY;
+use crate::replication::{TakenBytes, APPLY};
 use crate::server::api::{KEYTYPE_EMPTY, OK};
 use crate::server::{api, Arg, Context};
 
@@ -18,6 +19,8 @@ const SPARE_MILLIS: i64 = 1_000;
 /// ways to one limiter.
 pub struct Key<'a> {
     handle: *mut raw::RedisModuleKey,
+    /// What the key holds, or null.
+    limiter: *mut Limiter,
     name: Arg<'a>,
     ctx: &'a mut Context,
 }
@@ -30,39 +33,29 @@ impl<'a> Key<'a> {
     ///
     /// # Errors
     /// When it holds something that is not ours.
+    #[inline(always)]
     pub fn open(ctx: &'a mut Context, name: Arg<'a>) -> Result<Self, Foreign> {
         let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE).cast_signed();
         // SAFETY: the context and the name are valid for `'a`.
         let handle = unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode) };
-        let key = Self { handle, name, ctx };
-        if key.is_empty() || key.is_ours() {
-            Ok(key)
-        } else {
-            Err(Foreign)
+        let mut key = Self { handle, limiter: ptr::null_mut(), name, ctx };
+        // SAFETY: the key is open; the server answers null for the type of a key that is not of a module's type, and
+        // the value of a key of our type is a limiter that `set` or `rdb_load` boxed.
+        unsafe {
+            if api!(RedisModule_ModuleTypeGetType)(handle) == TYPE.load(Ordering::Relaxed) {
+                key.limiter = api!(RedisModule_ModuleTypeGetValue)(handle).cast();
+            } else if api!(RedisModule_KeyType)(handle) != KEYTYPE_EMPTY {
+                return Err(Foreign);
+            }
         }
-    }
-
-    fn is_empty(&self) -> bool {
-        // SAFETY: the key is open.
-        let kind = unsafe { api!(RedisModule_KeyType)(self.handle) };
-        kind == KEYTYPE_EMPTY
-    }
-
-    fn is_ours(&self) -> bool {
-        // SAFETY: the key is open; the server answers null for a key that is not of a module's type.
-        let held = unsafe { api!(RedisModule_ModuleTypeGetType)(self.handle) };
-        held == TYPE.load(Ordering::Relaxed)
+        Ok(key)
     }
 
     /// The limiter, if the key holds one.
     pub fn limiter(&mut self) -> Option<&mut Limiter> {
-        if self.is_empty() {
-            return None;
-        }
-        // SAFETY: the key is of our type, as `open` made sure, so its value is a limiter that `set` or `rdb_load`
-        // boxed. It stays where it is as long as the key is open and not set. The reference is the only one, as
-        // `&mut self` is, and as no other key is open.
-        unsafe { api!(RedisModule_ModuleTypeGetValue)(self.handle).cast::<Limiter>().as_mut() }
+        // SAFETY: null, or the key's value, which stays where it is as long as the key is open and not set. The
+        // reference is the only one, as `&mut self` is, and as no other key is open.
+        unsafe { self.limiter.as_mut() }
     }
 
     /// Makes the key hold `limiter`, in place of what it held.
@@ -71,7 +64,9 @@ impl<'a> Key<'a> {
         // SAFETY: the key is open for writing; the server owns the value from here on, and gives it to `free`.
         let done =
             unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle, TYPE.load(Ordering::Relaxed), value.cast()) };
-        if done != OK {
+        if done == OK {
+            self.limiter = value;
+        } else {
             // SAFETY: the server did not take the value.
             drop(unsafe { Box::from_raw(value) });
         }
@@ -91,9 +86,9 @@ impl<'a> Key<'a> {
 
     /// Tells those who watch or cache the key that it changed, and the replicas and the append-only file what happened
     /// to it.
-    pub fn changed(&self, fact: &[u8]) {
+    pub fn changed(&self, fact: &TakenBytes) {
         self.ctx.signal_modified(self.name);
-        self.ctx.replicate(APPLY, self.name, fact);
+        self.ctx.replicate(APPLY, self.name, fact.as_slice());
     }
 
     /// As [`Self::changed`], when the command that is running is itself the news.

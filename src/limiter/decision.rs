@@ -32,23 +32,38 @@ pub enum Retry {
     Never,
 }
 
+/// The integers of a reply, in their order.
+pub struct Reply {
+    integers: [i64; 6],
+    count: usize,
+}
+
+impl Reply {
+    /// The integers.
+    pub fn as_slice(&self) -> &[i64] {
+        &self.integers[..self.count]
+    }
+}
+
 impl Decision {
-    /// The integers of the reply, in their order, with a sixth for a leaky bucket.
-    pub fn to_reply(self) -> impl Iterator<Item = i64> + Clone {
+    /// The integers of the reply: five, with a sixth for a leaky bucket.
+    pub fn to_reply(self) -> Reply {
         let retry = match self.retry {
             Retry::Now => 0,
             Retry::After(wait) => to_millis(wait),
             Retry::Never => -1,
         };
-        [
-            i64::from(self.allowed),
-            to_integer(self.limit),
-            to_integer(self.remaining),
-            retry,
-            to_millis(self.reset_after),
-        ]
-        .into_iter()
-        .chain(self.delay.map(to_millis))
+        Reply {
+            integers: [
+                i64::from(self.allowed),
+                to_integer(self.limit),
+                to_integer(self.remaining),
+                retry,
+                to_millis(self.reset_after),
+                self.delay.map_or(0, to_millis),
+            ],
+            count: if self.delay.is_some() { 6 } else { 5 },
+        }
     }
 }
 
@@ -57,6 +72,7 @@ fn to_millis(time: Micros) -> i64 {
     to_integer(time.div_ceil(1_000))
 }
 
+/// Amounts are below 2^54, and times below 2^62.
 fn to_integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
+    value.cast_signed()
 }

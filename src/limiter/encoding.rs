@@ -12,7 +12,7 @@ use super::sliding_counter::SlidingCounter;
 use super::sliding_log::{Piece, SlidingLog};
 use super::token_bucket::{parts, TokenBucket};
 use super::varint::{push_varint, Reader, Sink};
-use super::Limiter;
+use super::{Limiter, State};
 
 /// The version of the format. A later one is refused; an earlier one would be read by code of its own.
 pub const FORMAT_VERSION: u8 = 1;
@@ -25,21 +25,7 @@ impl Limiter {
     /// Writes all but the entries of a log.
     pub fn encode(&self, out: &mut impl Sink) {
         out.push_byte(FORMAT_VERSION);
-        encode_quota(&self.quota(), out);
-        match self {
-            Self::TokenBucket(it) => encode_bucket(&it.meter, out),
-            Self::LeakyBucket(it) => encode_bucket(&it.meter.0, out),
-            Self::FixedWindow(it) => {
-                push_varint(out, it.meter.at);
-                push_varint(out, it.meter.count);
-            }
-            Self::SlidingLog(_) => {}
-            Self::SlidingCounter(it) => {
-                push_varint(out, it.meter.at);
-                push_varint(out, it.meter.previous);
-                push_varint(out, it.meter.current);
-            }
-        }
+        self.with_state(|state| encode_state(state, out));
     }
 
     /// Reads what [`Self::encode`] wrote; a log comes out empty.
@@ -48,8 +34,8 @@ impl Limiter {
     /// When the bytes are anything else.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
         let mut reader = Reader::new(bytes);
-        let limiter = decode_limiter(&mut reader).ok_or(Damaged)?;
-        reader.is_at_end().then_some(limiter).ok_or(Damaged)
+        let state = decode_state(&mut reader).ok_or(Damaged)?;
+        reader.is_at_end().then(|| state.into()).ok_or(Damaged)
     }
 
     /// Adds saved entries to a log.
@@ -57,24 +43,42 @@ impl Limiter {
     /// # Errors
     /// When this is no log, or the entries do not continue it; nothing has changed then.
     pub fn append(&mut self, piece: Piece<'_>) -> Result<(), Damaged> {
-        let Self::SlidingLog(log) = self else { return Err(Damaged) };
+        let entries = self.whole_mut().and_then(|state| state.entries_mut()).ok_or(Damaged)?;
         // Not twice the limit: when the limit was lowered, an entry from before may alone have been above that.
-        log.meter.entries.append(piece, 2 * MAX_AMOUNT).ok_or(Damaged)
+        entries.append(piece, 2 * MAX_AMOUNT).ok_or(Damaged)
     }
 }
 
-fn decode_limiter(reader: &mut Reader<'_>) -> Option<Limiter> {
+fn encode_state(state: &State, out: &mut impl Sink) {
+    encode_quota(&state.quota(), out);
+    match state {
+        State::TokenBucket(it) => encode_bucket(&it.meter, out),
+        State::LeakyBucket(it) => encode_bucket(&it.meter.0, out),
+        State::FixedWindow(it) => {
+            push_varint(out, it.meter.at);
+            push_varint(out, it.meter.count);
+        }
+        State::SlidingLog(_) => {}
+        State::SlidingCounter(it) => {
+            push_varint(out, it.meter.at);
+            push_varint(out, it.meter.previous);
+            push_varint(out, it.meter.current);
+        }
+    }
+}
+
+fn decode_state(reader: &mut Reader<'_>) -> Option<State> {
     if reader.byte()? != FORMAT_VERSION {
         return None;
     }
     Some(match decode_quota(reader)? {
-        Quota::TokenBucket(quota) => Limiter::TokenBucket(metered(quota, decode_bucket(reader, &quota)?)),
-        Quota::LeakyBucket(quota) => Limiter::LeakyBucket(metered(quota, LeakyBucket(decode_bucket(reader, &quota)?))),
+        Quota::TokenBucket(quota) => State::TokenBucket(metered(quota, decode_bucket(reader, &quota)?)),
+        Quota::LeakyBucket(quota) => State::LeakyBucket(metered(quota, LeakyBucket(decode_bucket(reader, &quota)?))),
         Quota::FixedWindow(quota) => {
             let meter = FixedWindow { at: time(reader)?, count: at_most(2 * quota.limit(), reader)? };
-            Limiter::FixedWindow(metered(quota, meter))
+            State::FixedWindow(metered(quota, meter))
         }
-        Quota::SlidingLog(quota) => Limiter::SlidingLog(metered(quota, SlidingLog::default())),
+        Quota::SlidingLog(quota) => State::SlidingLog(metered(quota, SlidingLog::default())),
         Quota::SlidingCounter(quota) => {
             let meter = SlidingCounter {
                 at: time(reader)?,
@@ -82,7 +86,7 @@ fn decode_limiter(reader: &mut Reader<'_>) -> Option<Limiter> {
                 previous: at_most(2 * MAX_AMOUNT, reader)?,
                 current: at_most(2 * MAX_AMOUNT, reader)?,
             };
-            Limiter::SlidingCounter(metered(quota, meter))
+            State::SlidingCounter(metered(quota, meter))
         }
     })
 }

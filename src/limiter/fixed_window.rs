@@ -14,8 +14,16 @@ pub struct FixedWindow {
     pub(super) count: u64,
 }
 
+/// The count of the window that it is, and what is left of that.
+#[derive(Clone, Copy)]
+pub struct Reading {
+    count: u64,
+    left: Micros,
+}
+
 impl Meter for FixedWindow {
     type Quota = WindowQuota;
+    type Reading = Reading;
 
     fn limit(quota: &WindowQuota) -> u64 {
         quota.limit()
@@ -25,29 +33,35 @@ impl Meter for FixedWindow {
         self.at
     }
 
-    fn used(&self, quota: &WindowQuota, now: Micros) -> u64 {
-        if self.at / quota.window() == now / quota.window() {
-            self.count
-        } else {
+    #[inline(always)]
+    fn read(&self, quota: &WindowQuota, now: Micros) -> Reading {
+        let gone = now % quota.window();
+        let (start, left) = (now - gone, quota.window() - gone);
+        let is_of_this_window = start <= self.at && self.at < now + left;
+        Reading { count: if is_of_this_window { self.count } else { 0 }, left }
+    }
+
+    #[inline(always)]
+    fn used(&self, reading: Reading, _quota: &WindowQuota) -> u64 {
+        reading.count
+    }
+
+    #[inline(always)]
+    fn wait_until_used(&self, amount: u64, reading: Reading, _quota: &WindowQuota) -> Micros {
+        if reading.count <= amount {
             0
+        } else {
+            reading.left
         }
     }
 
-    fn wait_until_used(&self, amount: u64, quota: &WindowQuota, now: Micros) -> Micros {
-        if self.used(quota, now) <= amount {
-            0
-        } else {
-            quota.window() - now % quota.window()
-        }
+    fn settle(&mut self, reading: Reading, _quota: &WindowQuota, now: Micros) {
+        *self = Self { at: now, count: reading.count };
     }
 
-    fn settle(&mut self, quota: &WindowQuota, now: Micros) {
-        *self = Self { at: now, count: self.used(quota, now) };
-    }
-
-    fn take(&mut self, cost: u64, quota: &WindowQuota, now: Micros) {
-        self.settle(quota, now);
-        self.count = (self.count + cost).min(2 * quota.limit());
+    #[inline(always)]
+    fn take(&mut self, cost: u64, reading: Reading, quota: &WindowQuota, now: Micros) {
+        *self = Self { at: now, count: (reading.count + cost).min(2 * quota.limit()) };
     }
 
     fn carried_over(&self, _from: &WindowQuota, to: &WindowQuota) -> Cow<'_, Self> {

@@ -15,6 +15,7 @@ pub struct LeakyBucket(pub(super) TokenBucket);
 
 impl Meter for LeakyBucket {
     type Quota = BucketQuota;
+    type Reading = u128;
 
     fn limit(quota: &BucketQuota) -> u64 {
         TokenBucket::limit(quota)
@@ -24,27 +25,36 @@ impl Meter for LeakyBucket {
         self.0.last_taken()
     }
 
-    fn used(&self, quota: &BucketQuota, now: Micros) -> u64 {
-        self.0.used(quota, now)
+    #[inline(always)]
+    fn read(&self, quota: &BucketQuota, now: Micros) -> u128 {
+        self.0.read(quota, now)
     }
 
-    fn wait_until_used(&self, amount: u64, quota: &BucketQuota, now: Micros) -> Micros {
-        self.0.wait_until_used(amount, quota, now)
+    #[inline(always)]
+    fn used(&self, level: u128, quota: &BucketQuota) -> u64 {
+        self.0.used(level, quota)
     }
 
-    fn settle(&mut self, quota: &BucketQuota, now: Micros) {
-        self.0.settle(quota, now);
+    #[inline(always)]
+    fn wait_until_used(&self, amount: u64, level: u128, quota: &BucketQuota) -> Micros {
+        self.0.wait_until_used(amount, level, quota)
     }
 
-    fn take(&mut self, cost: u64, quota: &BucketQuota, now: Micros) {
-        self.0.take(cost, quota, now);
+    fn settle(&mut self, level: u128, quota: &BucketQuota, now: Micros) {
+        self.0.settle(level, quota, now);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, cost: u64, level: u128, quota: &BucketQuota, now: Micros) {
+        self.0.take(cost, level, quota, now);
     }
 
     fn carried_over(&self, from: &BucketQuota, to: &BucketQuota) -> Cow<'_, Self> {
         Cow::Owned(Self(self.0.carried_over(from, to).into_owned()))
     }
 
-    fn delay(&self, quota: &BucketQuota, now: Micros) -> Option<Micros> {
-        Some(self.wait_until_used(0, quota, now))
+    #[inline(always)]
+    fn delay(&self, level: u128, quota: &BucketQuota) -> Option<Micros> {
+        Some(self.wait_until_used(0, level, quota))
     }
 }

@@ -16,33 +16,40 @@ pub trait Meter: Clone + Debug + Default + PartialEq {
     /// The parameters of the algorithm.
     type Quota: Copy + Debug + PartialEq;
 
+    /// What the state has come to at a moment, under a quota.
+    type Reading: Copy;
+
     /// The limit of a quota.
     fn limit(quota: &Self::Quota) -> u64;
 
     /// When something was last taken.
     fn last_taken(&self) -> Micros;
 
-    /// How much is used, rounded up.
+    /// What the state has come to.
     ///
     /// What was taken in the future (the clock has been turned back since) does not count wherever it would block
     /// longer than the quota ever does.
-    fn used(&self, quota: &Self::Quota, now: Micros) -> u64;
+    fn read(&self, quota: &Self::Quota, now: Micros) -> Self::Reading;
+
+    /// How much is used, rounded up.
+    fn used(&self, reading: Self::Reading, quota: &Self::Quota) -> u64;
 
     /// How long until no more than `amount` is used.
-    fn wait_until_used(&self, amount: u64, quota: &Self::Quota, now: Micros) -> Micros;
+    fn wait_until_used(&self, amount: u64, reading: Self::Reading, quota: &Self::Quota) -> Micros;
 
-    /// Forgets what no longer counts, so that the state is the one of `now`.
-    fn settle(&mut self, quota: &Self::Quota, now: Micros);
+    /// Makes what was read at `now` the state: forgets what no longer counts.
+    fn settle(&mut self, reading: Self::Reading, quota: &Self::Quota, now: Micros);
 
-    /// Takes `cost`, allowed or not; that alone never brings what is used above twice the limit.
-    fn take(&mut self, cost: u64, quota: &Self::Quota, now: Micros);
+    /// Takes `cost` from what was read at `now`, allowed or not; that alone never brings what is used above twice the
+    /// limit.
+    fn take(&mut self, cost: u64, reading: Self::Reading, quota: &Self::Quota, now: Micros);
 
     /// The state under another quota, as of the last taking. Where the state is an amount that time wears off, it is
     /// no more than the new limit; where it is what was taken when, that stands, and time alone ends it.
     fn carried_over(&self, from: &Self::Quota, to: &Self::Quota) -> Cow<'_, Self>;
 
     /// How long a request that takes something now is to be held, for an algorithm that spaces them.
-    fn delay(&self, _quota: &Self::Quota, _now: Micros) -> Option<Micros> {
+    fn delay(&self, _reading: Self::Reading, _quota: &Self::Quota) -> Option<Micros> {
         None
     }
 }
@@ -61,79 +68,124 @@ impl<M: Meter> Metered<M> {
 
     /// Decides on a request and takes its cost if it is allowed or forced. A denied one changes nothing, not even the
     /// quota.
+    #[inline(always)]
     pub(super) fn request(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Decision {
-        let limit = M::limit(quota);
-        let allowed = self.used(quota, now) + cost <= limit;
-        let taken = allowed || force;
-        if taken {
-            self.adopt(quota, cost, now);
+        if *quota != self.quota {
+            if let Some(denied) = self.meet(quota, cost, force, now) {
+                return denied;
+            }
         }
-        let delay = self.meter.delay(quota, now).map(|delay| if allowed { delay } else { 0 });
+        let limit = M::limit(quota);
+        let mut view = View::new(&self.meter, quota, now);
+        let mut used = view.used();
+        let allowed = used + cost <= limit;
+        let taken = allowed || force;
+        let delay = view.delay().map(|delay| if allowed { delay } else { 0 });
         if taken {
-            self.meter.take(cost, quota, now);
+            let reading = view.reading;
+            self.meter.take(cost, reading, quota, now);
+            view = View::new(&self.meter, quota, now);
+            used = view.used();
         }
         Decision {
             allowed,
             taken,
             limit,
-            remaining: limit.saturating_sub(self.used(quota, now)),
+            remaining: limit.saturating_sub(used),
             retry: match limit.checked_sub(cost) {
                 _ if allowed => Retry::Now,
                 None => Retry::Never,
-                Some(room) => Retry::After(self.wait_until_used(room, quota, now)),
+                Some(room) => Retry::After(view.wait_until_used(room)),
             },
-            reset_after: self.wait_until_used(0, quota, now),
+            reset_after: view.wait_until_used(0),
             delay,
         }
     }
 
     /// Takes what was decided elsewhere.
     pub(super) fn take(&mut self, quota: &M::Quota, cost: u64, now: Micros) {
-        self.adopt(quota, cost, now);
-        self.meter.take(cost, quota, now);
+        if *quota != self.quota {
+            self.adopt(quota, cost, now);
+        }
+        self.meter.take(cost, self.meter.read(quota, now), quota, now);
     }
 
     /// From when on nothing is used any more.
     pub(super) fn idle_at(&self) -> Micros {
         let then = self.meter.last_taken();
-        then + self.meter.wait_until_used(0, &self.quota, then)
+        then + View::new(&self.meter, &self.quota, then).wait_until_used(0)
     }
 
-    /// How much is used under `quota`.
+    /// Meets a request under another quota than the one in force: returns the decision if it is denied; otherwise makes
+    /// the quota the one in force, under which the request is as allowed or forced as it was here.
     ///
     /// A new quota carries over what is used under the old one. That alone would make a denied client wait as the old
     /// quota says, however generous the new one is, since a denial stores nothing. So what would be used had the new
     /// quota been in force since the last taking counts as well, and the lesser of the two decides.
-    fn used(&self, quota: &M::Quota, now: Micros) -> u64 {
-        let used = self.meter.used(&self.quota, now);
-        if *quota == self.quota {
-            return used;
+    #[cold]
+    fn meet(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Option<Decision> {
+        let carried_over = self.meter.carried_over(&self.quota, quota);
+        let (old, new) = (View::new(&self.meter, &self.quota, now), View::new(&*carried_over, quota, now));
+        let (limit, used) = (M::limit(quota), old.used().min(new.used()));
+        if force || used + cost <= limit {
+            drop(carried_over);
+            self.adopt(quota, cost, now);
+            return None;
         }
-        used.min(self.meter.carried_over(&self.quota, quota).used(quota, now))
-    }
-
-    fn wait_until_used(&self, amount: u64, quota: &M::Quota, now: Micros) -> Micros {
-        let wait = self.meter.wait_until_used(amount, &self.quota, now);
-        if *quota == self.quota {
-            return wait;
-        }
-        wait.min(self.meter.carried_over(&self.quota, quota).wait_until_used(amount, quota, now))
+        let wait = |amount| old.wait_until_used(amount).min(new.wait_until_used(amount));
+        Some(Decision {
+            allowed: false,
+            taken: false,
+            limit,
+            remaining: limit.saturating_sub(used),
+            retry: limit.checked_sub(cost).map_or(Retry::Never, |room| Retry::After(wait(room))),
+            reset_after: wait(0),
+            delay: new.delay().map(|_| 0),
+        })
     }
 
     /// Makes `quota` the one in force, because `cost` is about to be taken under it. What is used under the old quota
-    /// is kept if the cost fits beside it; otherwise the lesser of the two that [`Self::used`] speaks of.
+    /// is kept if the cost fits beside it; otherwise the lesser of the two that [`Self::meet`] speaks of.
     fn adopt(&mut self, quota: &M::Quota, cost: u64, now: Micros) {
-        if *quota == self.quota {
-            return;
-        }
-        let under_old = self.meter.used(&self.quota, now);
-        let under_new = self.meter.carried_over(&self.quota, quota).used(quota, now);
+        let old = View::new(&self.meter, &self.quota, now);
+        let reading = old.reading;
+        let under_old = old.used();
+        let under_new = View::new(&*self.meter.carried_over(&self.quota, quota), quota, now).used();
         if under_old + cost <= M::limit(quota) || under_old <= under_new {
-            self.meter.settle(&self.quota, now);
+            self.meter.settle(reading, &self.quota, now);
         }
         if let Cow::Owned(meter) = self.meter.carried_over(&self.quota, quota) {
             self.meter = meter;
         }
         self.quota = *quota;
+    }
+}
+
+/// A meter with what it reads at a moment, under a quota.
+struct View<'a, M: Meter> {
+    meter: &'a M,
+    quota: &'a M::Quota,
+    reading: M::Reading,
+}
+
+impl<'a, M: Meter> View<'a, M> {
+    #[inline(always)]
+    fn new(meter: &'a M, quota: &'a M::Quota, now: Micros) -> Self {
+        Self { meter, quota, reading: meter.read(quota, now) }
+    }
+
+    #[inline(always)]
+    fn used(&self) -> u64 {
+        self.meter.used(self.reading, self.quota)
+    }
+
+    #[inline(always)]
+    fn wait_until_used(&self, amount: u64) -> Micros {
+        self.meter.wait_until_used(amount, self.reading, self.quota)
+    }
+
+    #[inline(always)]
+    fn delay(&self) -> Option<Micros> {
+        self.meter.delay(self.reading, self.quota)
     }
 }

@@ -1,5 +1,6 @@
 //! The rate limiters themselves: values with time passed in. Nothing here knows Redis, a clock, or anything global.
 
+mod arithmetic;
 mod decision;
 mod encoding;
 mod fixed_window;
@@ -8,54 +9,48 @@ mod meter;
 mod quota;
 mod sliding_counter;
 mod sliding_log;
+mod small;
+mod state;
 mod token_bucket;
 pub mod varint;
 
-pub use decision::{Decision, Retry};
+pub use decision::{Decision, Reply, Retry};
 pub use encoding::{decode_piece, decode_quota, encode_piece, encode_quota, Damaged, FORMAT_VERSION};
 pub use quota::{
     parse_amount, Algorithm, BadArgument, BucketQuota, Micros, Quota, Quoted, Rate, WindowQuota, AMOUNT_FORM,
     MAX_AMOUNT, MAX_TIME,
 };
 pub use sliding_log::{Entries, Entry, Piece};
+pub use state::{OtherAlgorithm, State};
 
 use fixed_window::FixedWindow;
 use leaky_bucket::LeakyBucket;
-use meter::Metered;
 use sliding_counter::SlidingCounter;
-use sliding_log::SlidingLog;
+use small::Small;
 use token_bucket::TokenBucket;
 
-/// A limiter of any algorithm, with its quota and its state.
-#[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, private_interfaces)] // the variants are the algorithms; what they hold is theirs
-pub enum Limiter {
-    TokenBucket(Metered<TokenBucket>),
-    LeakyBucket(Metered<LeakyBucket>),
-    FixedWindow(Metered<FixedWindow>),
-    SlidingLog(Metered<SlidingLog>),
-    SlidingCounter(Metered<SlidingCounter>),
+/// A limiter of any algorithm, with its quota and its state, as a key holds it.
+///
+/// Most keys hold small numbers, so most limiters are small: 32 bytes, in one allocation. Logs, and the others when
+/// their numbers are huge, are whole, in an allocation of their own.
+#[derive(Debug, Clone)]
+pub struct Limiter(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    TokenBucket(Small<TokenBucket>),
+    LeakyBucket(Small<LeakyBucket>),
+    FixedWindow(Small<FixedWindow>),
+    SlidingCounter(Small<SlidingCounter>),
+    Whole(Box<State>),
 }
 
-/// A quota was used on a limiter of another algorithm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OtherAlgorithm {
-    /// What the limiter is.
-    pub held: Algorithm,
-    /// What the quota is for.
-    pub asked: Algorithm,
-}
+const _: () = assert!(size_of::<Limiter>() == 32);
 
 impl Limiter {
     /// A limiter that nothing has been taken from.
     pub fn new(quota: &Quota) -> Self {
-        match *quota {
-            Quota::TokenBucket(quota) => Self::TokenBucket(Metered::new(quota)),
-            Quota::LeakyBucket(quota) => Self::LeakyBucket(Metered::new(quota)),
-            Quota::FixedWindow(quota) => Self::FixedWindow(Metered::new(quota)),
-            Quota::SlidingLog(quota) => Self::SlidingLog(Metered::new(quota)),
-            Quota::SlidingCounter(quota) => Self::SlidingCounter(Metered::new(quota)),
-        }
+        State::new(quota).into()
     }
 
     /// Decides on a request that costs `cost`, and takes that if it is allowed, or in any case with `force`. If
@@ -63,15 +58,27 @@ impl Limiter {
     ///
     /// # Errors
     /// When the quota is for another algorithm; nothing has changed then.
+    // Inlined where the algorithm is known, all of this is the code of one algorithm.
+    #[inline(always)]
     pub fn request(&mut self, quota: &Quota, cost: u64, force: bool, now: Micros) -> Result<Decision, OtherAlgorithm> {
-        Ok(match (&mut *self, quota) {
-            (Self::TokenBucket(it), Quota::TokenBucket(quota)) => it.request(quota, cost, force, now),
-            (Self::LeakyBucket(it), Quota::LeakyBucket(quota)) => it.request(quota, cost, force, now),
-            (Self::FixedWindow(it), Quota::FixedWindow(quota)) => it.request(quota, cost, force, now),
-            (Self::SlidingLog(it), Quota::SlidingLog(quota)) => it.request(quota, cost, force, now),
-            (Self::SlidingCounter(it), Quota::SlidingCounter(quota)) => it.request(quota, cost, force, now),
+        let (decision, state) = match (&mut self.0, quota) {
+            (Form::TokenBucket(it), Quota::TokenBucket(quota)) => it.request(quota, cost, force, now),
+            (Form::LeakyBucket(it), Quota::LeakyBucket(quota)) => it.request(quota, cost, force, now),
+            (Form::FixedWindow(it), Quota::FixedWindow(quota)) => it.request(quota, cost, force, now),
+            (Form::SlidingCounter(it), Quota::SlidingCounter(quota)) => it.request(quota, cost, force, now),
+            (Form::Whole(state), quota) => {
+                // Logs are always whole, the others hardly ever.
+                if let (State::SlidingLog(it), Quota::SlidingLog(quota)) = (&mut **state, quota) {
+                    return Ok(it.request(quota, cost, force, now));
+                }
+                return state.request(quota, cost, force, now);
+            }
             _ => return Err(self.other(quota)),
-        })
+        };
+        if let Some(state) = state {
+            self.0 = Form::Whole(state);
+        }
+        Ok(decision)
     }
 
     /// Takes `cost` without deciding anything: what [`Self::request`] did when it took it at that time.
@@ -79,56 +86,88 @@ impl Limiter {
     /// # Errors
     /// When the quota is for another algorithm; nothing has changed then.
     pub fn take(&mut self, quota: &Quota, cost: u64, at: Micros) -> Result<(), OtherAlgorithm> {
-        match (&mut *self, quota) {
-            (Self::TokenBucket(it), Quota::TokenBucket(quota)) => it.take(quota, cost, at),
-            (Self::LeakyBucket(it), Quota::LeakyBucket(quota)) => it.take(quota, cost, at),
-            (Self::FixedWindow(it), Quota::FixedWindow(quota)) => it.take(quota, cost, at),
-            (Self::SlidingLog(it), Quota::SlidingLog(quota)) => it.take(quota, cost, at),
-            (Self::SlidingCounter(it), Quota::SlidingCounter(quota)) => it.take(quota, cost, at),
+        let state = match (&mut self.0, quota) {
+            (Form::TokenBucket(it), Quota::TokenBucket(quota)) => it.take(quota, cost, at),
+            (Form::LeakyBucket(it), Quota::LeakyBucket(quota)) => it.take(quota, cost, at),
+            (Form::FixedWindow(it), Quota::FixedWindow(quota)) => it.take(quota, cost, at),
+            (Form::SlidingCounter(it), Quota::SlidingCounter(quota)) => it.take(quota, cost, at),
+            (Form::Whole(state), quota) => return state.take(quota, cost, at),
             _ => return Err(self.other(quota)),
+        };
+        if let Some(state) = state {
+            self.0 = Form::Whole(state);
         }
         Ok(())
     }
 
     /// From when on the limiter is as good as a new one.
     pub fn idle_at(&self) -> Micros {
-        match self {
-            Self::TokenBucket(it) => it.idle_at(),
-            Self::LeakyBucket(it) => it.idle_at(),
-            Self::FixedWindow(it) => it.idle_at(),
-            Self::SlidingLog(it) => it.idle_at(),
-            Self::SlidingCounter(it) => it.idle_at(),
-        }
+        self.with_state(State::idle_at)
     }
 
     /// The quota it was last used with.
-    pub const fn quota(&self) -> Quota {
-        match self {
-            Self::TokenBucket(it) => Quota::TokenBucket(it.quota),
-            Self::LeakyBucket(it) => Quota::LeakyBucket(it.quota),
-            Self::FixedWindow(it) => Quota::FixedWindow(it.quota),
-            Self::SlidingLog(it) => Quota::SlidingLog(it.quota),
-            Self::SlidingCounter(it) => Quota::SlidingCounter(it.quota),
-        }
+    pub fn quota(&self) -> Quota {
+        self.with_state(State::quota)
     }
 
     /// The entries of a log; the other algorithms have a state of constant size.
-    pub const fn entries(&self) -> Option<&Entries> {
-        match self {
-            Self::SlidingLog(log) => Some(&log.meter.entries),
+    pub fn entries(&self) -> Option<&Entries> {
+        match &self.0 {
+            Form::Whole(state) => state.entries(),
             _ => None,
         }
     }
 
-    /// As [`Self::entries`], to move them or to add to them.
-    pub const fn entries_mut(&mut self) -> Option<&mut Entries> {
-        match self {
-            Self::SlidingLog(log) => Some(&mut log.meter.entries),
+    /// The state, where it has an allocation of its own, for whoever wants to add to it or to move it.
+    pub fn whole_mut(&mut self) -> Option<&mut Box<State>> {
+        match &mut self.0 {
+            Form::Whole(state) => Some(state),
             _ => None,
         }
     }
 
+    /// The bytes it takes in all.
+    pub fn bytes(&self) -> usize {
+        let whole = match &self.0 {
+            Form::Whole(state) => size_of::<State>() + state.entries().map_or(0, Entries::heap_bytes),
+            _ => 0,
+        };
+        size_of::<Self>() + whole
+    }
+
+    /// Shows the state to `look`.
+    fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        match &self.0 {
+            Form::TokenBucket(it) => look(&it.state()),
+            Form::LeakyBucket(it) => look(&it.state()),
+            Form::FixedWindow(it) => look(&it.state()),
+            Form::SlidingCounter(it) => look(&it.state()),
+            Form::Whole(state) => look(state),
+        }
+    }
+
+    #[cold]
     fn other(&self, quota: &Quota) -> OtherAlgorithm {
         OtherAlgorithm { held: self.quota().algorithm(), asked: quota.algorithm() }
+    }
+}
+
+impl From<State> for Limiter {
+    fn from(state: State) -> Self {
+        let small = match &state {
+            State::TokenBucket(it) => Small::new(it).map(Form::TokenBucket),
+            State::LeakyBucket(it) => Small::new(it).map(Form::LeakyBucket),
+            State::FixedWindow(it) => Small::new(it).map(Form::FixedWindow),
+            State::SlidingCounter(it) => Small::new(it).map(Form::SlidingCounter),
+            State::SlidingLog(_) => None,
+        };
+        Self(small.unwrap_or_else(|| Form::Whole(Box::new(state))))
+    }
+}
+
+/// Equal states make equal limiters, whatever form they have.
+impl PartialEq for Limiter {
+    fn eq(&self, other: &Self) -> bool {
+        self.with_state(|state| other.with_state(|other| state == other))
     }
 }

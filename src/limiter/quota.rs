@@ -88,13 +88,13 @@ pub fn parse_amount(name: &'static str, text: &[u8]) -> Result<u64, BadArgument>
 }
 
 fn amount(text: &[u8]) -> Option<u64> {
-    // No amount has more digits, and so many fit a u64 without a check at each.
+    // No amount has more digits, and so many fit a u64: nothing wraps.
     if text.is_empty() || text.len() > 16 {
         return None;
     }
-    let mut value = 0;
+    let mut value = 0_u64;
     for &c in text {
-        value = value * 10 + u64::from(digit(c)?);
+        value = value.wrapping_mul(10).wrapping_add(digit(c)?);
     }
     is_amount(value).then_some(value)
 }
@@ -103,8 +103,8 @@ fn is_amount(value: u64) -> bool {
     (1..=MAX_AMOUNT).contains(&value)
 }
 
-fn digit(c: u8) -> Option<u8> {
-    c.is_ascii_digit().then(|| c - b'0')
+fn digit(c: u8) -> Option<u64> {
+    c.is_ascii_digit().then(|| u64::from(c - b'0'))
 }
 
 /// A decimal number: `mantissa / 10^places`.
@@ -115,42 +115,55 @@ struct Decimal {
     cut: bool,
 }
 
-/// Reads `digits` or `digits.digits`, keeping at most `max_places` places and 18 digits.
-fn decimal(text: &[u8], max_places: u32) -> Option<Decimal> {
-    const ROOM: u64 = 10_u64.pow(17);
-    let point = text.iter().position(|&c| c == b'.');
-    let (whole, fraction) = match point {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, &text[..0]),
-    };
-    if whole.is_empty() || (point.is_some() && fraction.is_empty()) {
-        return None;
+impl Decimal {
+    const fn is_integer(&self) -> bool {
+        self.places == 0 && !self.cut
     }
+}
+
+/// Reads `digits` or `digits.digits`, keeping at most `max_places` places and 18 digits, and returns what follows.
+#[inline(always)]
+fn decimal(text: &[u8], max_places: u32) -> Option<(Decimal, &[u8])> {
+    const ROOM: u64 = 10_u64.pow(17);
     let mut number = Decimal { mantissa: 0, places: 0, cut: false };
-    for &c in whole {
+    let mut rest = text;
+    while let Some((digit, after)) = split_digit(rest) {
         if number.mantissa >= ROOM {
             return None;
         }
-        number.mantissa = number.mantissa * 10 + u64::from(digit(c)?);
+        number.mantissa = number.mantissa * 10 + digit;
+        rest = after;
     }
-    for &c in fraction {
-        let digit = digit(c)?;
+    if rest.len() == text.len() {
+        return None;
+    }
+    let Some((b'.', mut rest)) = rest.split_first() else { return Some((number, rest)) };
+    let fraction = rest.len();
+    while let Some((digit, after)) = split_digit(rest) {
         if number.places < max_places && number.mantissa < ROOM {
-            number.mantissa = number.mantissa * 10 + u64::from(digit);
+            number.mantissa = number.mantissa * 10 + digit;
             number.places += 1;
         } else if digit != 0 {
             number.cut = true;
         }
+        rest = after;
     }
-    Some(number)
+    (rest.len() < fraction).then_some((number, rest))
+}
+
+fn split_digit(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (&first, rest) = text.split_first()?;
+    Some((digit(first)?, rest))
 }
 
 /// Reads a length of time: seconds, or a number with a unit. `None` also when it is not whole microseconds.
+#[inline(always)]
 fn duration(text: &[u8]) -> Option<Micros> {
-    let number_ends = text.iter().position(|c| !(c.is_ascii_digit() || *c == b'.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_ends);
+    let (number, unit) = decimal(text, 17)?;
     let unit = if unit.is_empty() { SECOND } else { unit_length(unit)? };
-    let number = decimal(number, 17)?;
+    if number.is_integer() {
+        return number.mantissa.checked_mul(unit);
+    }
     let scaled = u128::from(number.mantissa) * u128::from(unit);
     let scale = 10_u128.pow(number.places);
     if number.cut || scaled % scale != 0 {
@@ -159,6 +172,7 @@ fn duration(text: &[u8]) -> Option<Micros> {
     u64::try_from(scaled / scale).ok()
 }
 
+#[inline(always)]
 fn unit_length(unit: &[u8]) -> Option<Micros> {
     Some(match unit {
         b"us" => 1,
@@ -188,8 +202,7 @@ impl Rate {
         if count == 0 || period == 0 {
             return None;
         }
-        let divisor = greatest_common_divisor(count, period);
-        let (count, period) = (count / divisor, period / divisor);
+        let (count, period) = lowest_terms(count, period);
         let in_range = count <= MAX_TERM
             && period <= MAX_TERM
             && u128::from(count) <= u128::from(period) * u128::from(MAX_TOKENS_PER_MICRO)
@@ -197,15 +210,16 @@ impl Rate {
         in_range.then_some(Self { count, period })
     }
 
+    #[inline(always)]
     fn parse(text: &[u8]) -> Option<Self> {
-        if let Some(slash) = text.iter().position(|&c| c == b'/') {
-            let period = &text[slash + 1..];
-            // A unit alone stands for one of it: 100/m.
-            let period = unit_length(period).or_else(|| duration(period))?;
-            Self::new(amount(&text[..slash])?, period)
-        } else {
-            let rate = decimal(text, RATE_PLACES)?;
-            Self::new(rate.mantissa, SECOND * 10_u64.pow(rate.places))
+        let (number, rest) = decimal(text, RATE_PLACES)?;
+        match rest.split_first() {
+            None => Self::new(number.mantissa, SECOND * 10_u64.pow(number.places)),
+            Some((b'/', period)) if number.is_integer() && is_amount(number.mantissa) => {
+                // A unit alone stands for one of it: 100/m.
+                Self::new(number.mantissa, unit_length(period).or_else(|| duration(period))?)
+            }
+            Some(_) => None,
         }
     }
 
@@ -218,6 +232,17 @@ impl Rate {
     pub const fn period(&self) -> Micros {
         self.period
     }
+}
+
+/// The same ratio in lowest terms; neither number is zero.
+#[inline(always)]
+fn lowest_terms(a: u64, b: u64) -> (u64, u64) {
+    if b.is_multiple_of(a) {
+        // So most rates are, such as 100/m.
+        return (1, b / a);
+    }
+    let divisor = greatest_common_divisor(a, b);
+    (a / divisor, b / divisor)
 }
 
 fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
@@ -241,14 +266,29 @@ impl BucketQuota {
         (is_amount(capacity) && fills).then_some(Self { capacity, rate })
     }
 
-    fn parse(capacity: &[u8], rate: &[u8]) -> Result<Self, BadArgument> {
-        let amount = parse_amount("capacity", capacity)?;
-        let parsed = Rate::parse(rate).ok_or_else(|| BadArgument::expected("rate", rate, RATE_FORM))?;
-        Self::new(amount, parsed).ok_or_else(|| BadArgument {
-            name: "rate",
-            given: rate.to_vec(),
-            problem: Problem::FillsTooSlowly { capacity: amount },
-        })
+    /// The quota that these numbers were taken from.
+    pub(super) const fn of_known(capacity: u64, count: u64, period: Micros) -> Self {
+        Self { capacity, rate: Rate { count, period } }
+    }
+
+    #[inline(always)]
+    fn parse(capacity: &[u8], rate: &[u8]) -> Option<Self> {
+        Self::new(amount(capacity)?, Rate::parse(rate)?)
+    }
+
+    /// Why [`Self::parse`] refuses these.
+    fn problem(capacity: &[u8], rate: &[u8]) -> BadArgument {
+        let Some(amount) = amount(capacity) else {
+            return BadArgument::expected("capacity", capacity, AMOUNT_FORM);
+        };
+        match Rate::parse(rate) {
+            None => BadArgument::expected("rate", rate, RATE_FORM),
+            Some(_) => BadArgument {
+                name: "rate",
+                given: rate.to_vec(),
+                problem: Problem::FillsTooSlowly { capacity: amount },
+            },
+        }
     }
 
     /// How many tokens it holds.
@@ -275,11 +315,22 @@ impl WindowQuota {
         (is_amount(limit) && (MIN_WINDOW..=MAX_WINDOW).contains(&window)).then_some(Self { limit, window })
     }
 
-    fn parse(limit: &[u8], window: &[u8]) -> Result<Self, BadArgument> {
-        let limit = parse_amount("limit", limit)?;
-        duration(window)
-            .and_then(|length| Self::new(limit, length))
-            .ok_or_else(|| BadArgument::expected("window", window, WINDOW_FORM))
+    /// The quota that these numbers were taken from.
+    pub(super) const fn of_known(limit: u64, window: Micros) -> Self {
+        Self { limit, window }
+    }
+
+    #[inline(always)]
+    fn parse(limit: &[u8], window: &[u8]) -> Option<Self> {
+        Self::new(amount(limit)?, duration(window)?)
+    }
+
+    /// Why [`Self::parse`] refuses these.
+    fn problem(limit: &[u8], window: &[u8]) -> BadArgument {
+        match amount(limit) {
+            None => BadArgument::expected("limit", limit, AMOUNT_FORM),
+            Some(_) => BadArgument::expected("window", window, WINDOW_FORM),
+        }
     }
 
     /// How much may be taken in each window.
@@ -341,14 +392,25 @@ impl Quota {
     ///
     /// # Errors
     /// When one of them is not of its form or out of its range.
+    #[inline(always)]
     pub fn parse(algorithm: Algorithm, a: &[u8], b: &[u8]) -> Result<Self, BadArgument> {
-        Ok(match algorithm {
-            Algorithm::TokenBucket => Self::TokenBucket(BucketQuota::parse(a, b)?),
-            Algorithm::LeakyBucket => Self::LeakyBucket(BucketQuota::parse(a, b)?),
-            Algorithm::FixedWindow => Self::FixedWindow(WindowQuota::parse(a, b)?),
-            Algorithm::SlidingLog => Self::SlidingLog(WindowQuota::parse(a, b)?),
-            Algorithm::SlidingCounter => Self::SlidingCounter(WindowQuota::parse(a, b)?),
-        })
+        // Every request comes by here, hardly any with an error: what is wrong is found out when something is.
+        let quota = match algorithm {
+            Algorithm::TokenBucket => BucketQuota::parse(a, b).map(Self::TokenBucket),
+            Algorithm::LeakyBucket => BucketQuota::parse(a, b).map(Self::LeakyBucket),
+            Algorithm::FixedWindow => WindowQuota::parse(a, b).map(Self::FixedWindow),
+            Algorithm::SlidingLog => WindowQuota::parse(a, b).map(Self::SlidingLog),
+            Algorithm::SlidingCounter => WindowQuota::parse(a, b).map(Self::SlidingCounter),
+        };
+        quota.ok_or_else(|| Self::problem(algorithm, a, b))
+    }
+
+    #[cold]
+    fn problem(algorithm: Algorithm, a: &[u8], b: &[u8]) -> BadArgument {
+        match algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => BucketQuota::problem(a, b),
+            Algorithm::FixedWindow | Algorithm::SlidingLog | Algorithm::SlidingCounter => WindowQuota::problem(a, b),
+        }
     }
 
     /// The algorithm whose parameters these are.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::arithmetic::div_floor;
 use super::meter::Meter;
 use super::quota::{Micros, WindowQuota};
 
@@ -16,41 +17,34 @@ pub struct SlidingCounter {
     pub(super) current: u64,
 }
 
-impl SlidingCounter {
-    /// The counts as they stand at `now`: windows that have passed move on.
-    fn counts(&self, quota: &WindowQuota, now: Micros) -> (u64, u64) {
-        let (then, now) = (self.at / quota.window(), now / quota.window());
-        if now == then {
-            (self.previous, self.current)
-        } else if now == then + 1 {
-            (self.current, 0)
-        } else {
-            (0, 0)
-        }
-    }
-}
-
-/// What is left of the window at `now`: all of it at its start, one microsecond at its end.
-fn left(quota: &WindowQuota, now: Micros) -> Micros {
-    quota.window() - now % quota.window()
+/// The counts of the window that it is and of the one before, and what is left of this one: all of it at its start, one
+/// microsecond at its end.
+#[derive(Clone, Copy)]
+pub struct Reading {
+    previous: u64,
+    current: u64,
+    left: Micros,
 }
 
 /// The share of `count` that still counts with `left` of the window to go, rounded down.
+#[inline(always)]
 fn weighted(count: u64, left: Micros, quota: &WindowQuota) -> u64 {
-    narrow(u128::from(count) * u128::from(left) / u128::from(quota.window()))
+    div_floor(u128::from(count) * u128::from(left), quota.window())
 }
 
 /// The longest rest of a window with which `count` weighs no more than `amount`: `count * left < (amount + 1) * window`.
+#[inline(always)]
 fn left_when_at_most(amount: u64, count: u64, quota: &WindowQuota) -> Micros {
     if count <= amount {
         return quota.window();
     }
     let largest = (u128::from(amount) + 1) * u128::from(quota.window()) - 1;
-    narrow(largest / u128::from(count))
+    div_floor(largest, count)
 }
 
 impl Meter for SlidingCounter {
     type Quota = WindowQuota;
+    type Reading = Reading;
 
     fn limit(quota: &WindowQuota) -> u64 {
         quota.limit()
@@ -60,14 +54,29 @@ impl Meter for SlidingCounter {
         self.at
     }
 
-    fn used(&self, quota: &WindowQuota, now: Micros) -> u64 {
-        let (previous, current) = self.counts(quota, now);
-        weighted(previous, left(quota, now), quota) + current
+    /// Windows that have passed move on.
+    #[inline(always)]
+    fn read(&self, quota: &WindowQuota, now: Micros) -> Reading {
+        let gone = now % quota.window();
+        let (start, left) = (now - gone, quota.window() - gone);
+        let (previous, current) = if start <= self.at && self.at < now + left {
+            (self.previous, self.current)
+        } else if start.saturating_sub(quota.window()) <= self.at && self.at < start {
+            (self.current, 0)
+        } else {
+            (0, 0)
+        };
+        Reading { previous, current, left }
     }
 
-    fn wait_until_used(&self, amount: u64, quota: &WindowQuota, now: Micros) -> Micros {
-        let (previous, current) = self.counts(quota, now);
-        let left = left(quota, now);
+    #[inline(always)]
+    fn used(&self, reading: Reading, quota: &WindowQuota) -> u64 {
+        weighted(reading.previous, reading.left, quota) + reading.current
+    }
+
+    #[inline(always)]
+    fn wait_until_used(&self, amount: u64, reading: Reading, quota: &WindowQuota) -> Micros {
+        let Reading { previous, current, left } = reading;
         match amount.checked_sub(current) {
             // This window's own count leaves room: the previous one has to fade.
             Some(room) => left.saturating_sub(left_when_at_most(room, previous, quota)),
@@ -76,14 +85,14 @@ impl Meter for SlidingCounter {
         }
     }
 
-    fn settle(&mut self, quota: &WindowQuota, now: Micros) {
-        let (previous, current) = self.counts(quota, now);
-        *self = Self { at: now, previous, current };
+    fn settle(&mut self, reading: Reading, _quota: &WindowQuota, now: Micros) {
+        *self = Self { at: now, previous: reading.previous, current: reading.current };
     }
 
-    fn take(&mut self, cost: u64, quota: &WindowQuota, now: Micros) {
-        self.settle(quota, now);
-        self.current += cost.min((2 * quota.limit()).saturating_sub(self.used(quota, now)));
+    #[inline(always)]
+    fn take(&mut self, cost: u64, reading: Reading, quota: &WindowQuota, now: Micros) {
+        let room = (2 * quota.limit()).saturating_sub(self.used(reading, quota));
+        *self = Self { at: now, previous: reading.previous, current: reading.current + cost.min(room) };
     }
 
     fn carried_over(&self, from: &WindowQuota, to: &WindowQuota) -> Cow<'_, Self> {
@@ -92,11 +101,7 @@ impl Meter for SlidingCounter {
             return Cow::Borrowed(self);
         }
         // The counts belong to another grid; what they amounted to is kept.
-        let current = self.used(from, self.at).min(to.limit());
+        let current = self.used(self.read(from, self.at), from).min(to.limit());
         Cow::Owned(Self { at: self.at, previous: 0, current })
     }
-}
-
-fn narrow(value: u128) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
 }

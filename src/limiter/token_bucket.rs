@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::arithmetic::div_ceil;
 use super::meter::Meter;
 use super::quota::{BucketQuota, Micros};
 
@@ -22,8 +23,21 @@ pub(super) fn parts(tokens: u64, quota: &BucketQuota) -> u128 {
     u128::from(tokens) * u128::from(quota.rate().period())
 }
 
-impl TokenBucket {
-    fn missing(&self, quota: &BucketQuota, now: Micros) -> u128 {
+impl Meter for TokenBucket {
+    type Quota = BucketQuota;
+    /// What is missing, in parts of a token.
+    type Reading = u128;
+
+    fn limit(quota: &BucketQuota) -> u64 {
+        quota.capacity()
+    }
+
+    fn last_taken(&self) -> Micros {
+        self.at
+    }
+
+    #[inline(always)]
+    fn read(&self, quota: &BucketQuota, now: Micros) -> u128 {
         let count = u128::from(quota.rate().count());
         if now >= self.at {
             return self.missing.saturating_sub(count * u128::from(now - self.at));
@@ -38,36 +52,25 @@ impl TokenBucket {
             missing
         }
     }
-}
 
-impl Meter for TokenBucket {
-    type Quota = BucketQuota;
-
-    fn limit(quota: &BucketQuota) -> u64 {
-        quota.capacity()
+    #[inline(always)]
+    fn used(&self, missing: u128, quota: &BucketQuota) -> u64 {
+        div_ceil(missing, quota.rate().period())
     }
 
-    fn last_taken(&self) -> Micros {
-        self.at
+    #[inline(always)]
+    fn wait_until_used(&self, amount: u64, missing: u128, quota: &BucketQuota) -> Micros {
+        div_ceil(missing.saturating_sub(parts(amount, quota)), quota.rate().count())
     }
 
-    fn used(&self, quota: &BucketQuota, now: Micros) -> u64 {
-        saturate(self.missing(quota, now).div_ceil(u128::from(quota.rate().period())))
+    fn settle(&mut self, missing: u128, _quota: &BucketQuota, now: Micros) {
+        *self = Self { at: now, missing };
     }
 
-    fn wait_until_used(&self, amount: u64, quota: &BucketQuota, now: Micros) -> Micros {
-        let excess = self.missing(quota, now).saturating_sub(parts(amount, quota));
-        saturate(excess.div_ceil(u128::from(quota.rate().count())))
-    }
-
-    fn settle(&mut self, quota: &BucketQuota, now: Micros) {
-        self.missing = self.missing(quota, now);
-        self.at = now;
-    }
-
-    fn take(&mut self, cost: u64, quota: &BucketQuota, now: Micros) {
-        self.settle(quota, now);
-        self.missing = (self.missing + parts(cost, quota)).min(2 * parts(quota.capacity(), quota));
+    #[inline(always)]
+    fn take(&mut self, cost: u64, missing: u128, quota: &BucketQuota, now: Micros) {
+        let missing = (missing + parts(cost, quota)).min(2 * parts(quota.capacity(), quota));
+        *self = Self { at: now, missing };
     }
 
     fn carried_over(&self, from: &BucketQuota, to: &BucketQuota) -> Cow<'_, Self> {
@@ -77,8 +80,4 @@ impl Meter for TokenBucket {
         let missing = self.missing / old * new + (self.missing % old * new).div_ceil(old);
         Cow::Owned(Self { at: self.at, missing: missing.min(parts(to.capacity(), to)) })
     }
-}
-
-fn saturate(value: u128) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
 }

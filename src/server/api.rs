@@ -14,12 +14,86 @@ pub const ERR: c_int = raw::REDISMODULE_ERR as c_int;
 #[allow(clippy::cast_possible_truncation)] // it is 0
 pub const KEYTYPE_EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
 
-/// A function of the module API that every supported server has. The server fills them in before it calls anything
-/// of ours; should one be missing nevertheless, the panic is caught at the entry point.
-macro_rules! api {
-    ($name:ident) => {
-        redis_module::raw::$name.expect(concat!("the server has no ", stringify!($name)))
+macro_rules! functions {
+    ($($name:ident)*) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+        /// One of the functions that the server does not have, if there is any.
+        pub fn missing() -> Option<&'static str> {
+            // SAFETY: only reads what the server filled in before it called anything of ours.
+            let found = unsafe { [$((stringify!($name), { raw::$name }.is_some())),*] };
+            found.into_iter().find_map(|(name, is_there)| (!is_there).then_some(name))
+        }
     };
+}
+
+// All that is called, and every supported server has. The module does not load where one of them is missing.
+functions! {
+    RedisModule_CloseKey
+    RedisModule_CreateCommand
+    RedisModule_CreateDataType
+    RedisModule_DefragAlloc
+    RedisModule_DefragCursorGet
+    RedisModule_DefragCursorSet
+    RedisModule_DefragShouldStop
+    RedisModule_DigestAddStringBuffer
+    RedisModule_DigestEndSequence
+    RedisModule_EmitAOF
+    RedisModule_Free
+    RedisModule_GetAbsExpire
+    RedisModule_GetCommand
+    RedisModule_GetContextFlags
+    RedisModule_IsIOError
+    RedisModule_KeyType
+    RedisModule_LoadStringBuffer
+    RedisModule_LoadUnsigned
+    RedisModule_LogIOError
+    RedisModule_ModuleTypeGetType
+    RedisModule_ModuleTypeGetValue
+    RedisModule_ModuleTypeSetValue
+    RedisModule_OpenKey
+    RedisModule_Replicate
+    RedisModule_ReplicateVerbatim
+    RedisModule_ReplyWithArray
+    RedisModule_ReplyWithError
+    RedisModule_ReplyWithLongLong
+    RedisModule_ReplyWithSimpleString
+    RedisModule_SaveStringBuffer
+    RedisModule_SaveUnsigned
+    RedisModule_SetAbsExpire
+    RedisModule_SetCommandInfo
+    RedisModule_SetModuleOptions
+    RedisModule_SignalModifiedKey
+    RedisModule_StringPtrLen
+}
+
+/// Whether the function is among those that are looked for when the module is loaded.
+pub const fn is_looked_for(name: &str) -> bool {
+    let mut at = 0;
+    while at < NAMES.len() {
+        if equal(NAMES[at].as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+const fn equal(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// A function of the module API. Sound to use in any code that runs after the module was loaded, which it is not where
+/// the function is missing: so nothing is checked here again, on the way of every request.
+macro_rules! api {
+    ($name:ident) => {{
+        const { assert!($crate::server::api::is_looked_for(stringify!($name))) };
+        redis_module::raw::$name.unwrap_unchecked()
+    }};
 }
 
 pub(crate) use api;

@@ -8,7 +8,6 @@ pub fn now() -> Micros {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to a value of ours; this clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    let micros = u64::try_from(time.tv_nsec / 1_000).unwrap_or(0);
-    seconds.saturating_mul(1_000_000).saturating_add(micros).min(MAX_TIME)
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0).min(MAX_TIME / 1_000_000 - 1);
+    seconds * 1_000_000 + (time.tv_nsec.cast_unsigned() / 1_000).min(999_999)
 }

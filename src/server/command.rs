@@ -65,12 +65,15 @@ impl CommandSpec {
     ) -> c_int {
         // SAFETY: the server passed them for this call, and they are not kept.
         let (mut ctx, arguments) = unsafe { (Context::new(ctx), Args::new(argv, count)) };
-        let outcome = guard(C::NAME, None, || Some(C::run(&mut ctx, arguments)));
-        guard("reply", (), || match outcome {
-            Some(Ok(())) => {}
-            Some(Err(message)) => ctx.reply_with_error(&message),
-            None => ctx.reply_with_error("ERR internal error in redis-ratelimit, see the server's log"),
+        let replied = guard(C::NAME, false, || {
+            if let Err(message) = C::run(&mut ctx, arguments) {
+                ctx.reply_with_error(&message);
+            }
+            true
         });
+        if !replied {
+            guard("reply", (), || ctx.reply_with_error("ERR internal error in redis-ratelimit, see the server's log"));
+        }
         OK
     }
 

@@ -24,13 +24,13 @@ impl Context {
     }
 
     /// Replies with a list of integers.
-    pub fn reply_with_integers(&self, integers: impl Iterator<Item = i64> + Clone) {
-        let count = c_long::try_from(integers.clone().count()).unwrap_or(0);
-        // SAFETY: the context is valid.
-        unsafe { api!(RedisModule_ReplyWithArray)(self.ctx, count) };
-        for integer in integers {
-            // SAFETY: the context is valid.
-            unsafe { api!(RedisModule_ReplyWithLongLong)(self.ctx, integer) };
+    pub fn reply_with_integers(&self, integers: &[i64]) {
+        // SAFETY: the context is valid; as many replies follow as the list is said to have.
+        unsafe {
+            api!(RedisModule_ReplyWithArray)(self.ctx, c_long::try_from(integers.len()).unwrap_or(0));
+            for &integer in integers {
+                api!(RedisModule_ReplyWithLongLong)(self.ctx, integer);
+            }
         }
     }
 

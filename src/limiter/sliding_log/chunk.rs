@@ -11,6 +11,9 @@ use crate::limiter::varint::{push_varint, Reader};
 /// few allocations.
 const FULL: usize = 1_000;
 
+/// The most bytes that an entry takes: a time of nine and a cost of eight.
+const MAX_ENTRY: usize = 17;
+
 /// Entries in the order of their times. Old ones leave at the head without anything being moved.
 #[derive(Debug, Clone, Default)]
 pub struct Chunk {
@@ -50,6 +53,10 @@ impl Chunk {
 
     /// Adds an entry that is not older than the last one.
     pub(super) fn push(&mut self, entry: Entry) {
+        if self.bytes.capacity() - self.bytes.len() < MAX_ENTRY && self.bytes.len() >= 64 {
+            // By a quarter rather than by doubling: memory matters more here than a copy now and then.
+            self.bytes.reserve_exact(MAX_ENTRY.max(self.bytes.len() / 4));
+        }
         let delta = entry.time.saturating_sub(self.last);
         let with_cost = entry.cost != 1;
         push_varint(&mut self.bytes, delta << 1 | u64::from(with_cost));

@@ -21,9 +21,11 @@ pub struct Entry {
 /// Requests in the order of their times.
 #[derive(Debug, Clone, Default)]
 pub struct Entries {
-    /// Chunks that take no more, oldest first; only the very first may have dropped entries, and none is empty.
-    full: VecDeque<Chunk>,
-    /// The chunk that grows. It stands apart so that a short log is one buffer.
+    /// Chunks that take no more, oldest first; only the very first may have dropped entries, and none is empty. There
+    /// is no queue as long as there are none, so that a short log is small.
+    #[allow(clippy::box_collection)] // the queue's own 32 bytes are what a short log is to be spared
+    full: Option<Box<VecDeque<Chunk>>>,
+    /// The chunk that grows.
     newest: Chunk,
     /// The sum of all costs up to the newest entry; like the chunks' it wraps.
     sum: u64,
@@ -39,21 +41,28 @@ pub struct Piece<'a> {
 }
 
 impl Entries {
+    fn full(&self) -> &VecDeque<Chunk> {
+        static NONE: VecDeque<Chunk> = VecDeque::new();
+        self.full.as_deref().unwrap_or(&NONE)
+    }
+
+    #[inline]
     fn oldest_chunk(&self) -> &Chunk {
-        self.full.front().unwrap_or(&self.newest)
+        self.full().front().unwrap_or(&self.newest)
     }
 
     fn oldest_chunk_mut(&mut self) -> &mut Chunk {
-        self.full.front_mut().unwrap_or(&mut self.newest)
+        self.full.as_mut().and_then(|full| full.front_mut()).unwrap_or(&mut self.newest)
     }
 
     fn chunks(&self) -> impl Iterator<Item = &Chunk> {
-        self.full.iter().chain(std::iter::once(&self.newest))
+        self.full().iter().chain(std::iter::once(&self.newest))
     }
 
     /// The first chunk for which `is_before` does not hold, which must hold up to a point and not beyond.
     fn find_chunk(&self, is_before: impl Fn(&Chunk) -> bool) -> &Chunk {
-        self.full.get(self.full.partition_point(is_before)).unwrap_or(&self.newest)
+        let full = self.full();
+        full.get(full.partition_point(is_before)).unwrap_or(&self.newest)
     }
 
     /// The time of the newest entry.
@@ -74,6 +83,9 @@ impl Entries {
 
     /// The sum of the costs of entries later than `past`.
     pub fn sum_after(&self, past: Micros) -> u64 {
+        if self.oldest_chunk().base > past {
+            return self.sum();
+        }
         let chunk = self.find_chunk(|chunk| chunk.last <= past);
         let gone = chunk.entries().take_while(|found| found.entry.time <= past).last();
         self.sum.wrapping_sub(gone.map_or(chunk.sum_before, |found| found.sum))
@@ -87,9 +99,13 @@ impl Entries {
         }
         let start = self.oldest_chunk().sum_before;
         // The chunk with the entry that brings what has left to the excess is the last that starts below it.
-        let after = self.full.partition_point(|chunk| chunk.sum_before.wrapping_sub(start) < excess);
         let in_newest = self.newest.sum_before.wrapping_sub(start) < excess;
-        let chunk = if in_newest { &self.newest } else { self.full.get(after.checked_sub(1)?)? };
+        let chunk = if in_newest {
+            &self.newest
+        } else {
+            let after = self.full().partition_point(|chunk| chunk.sum_before.wrapping_sub(start) < excess);
+            self.full().get(after.checked_sub(1)?)?
+        };
         let found = chunk.entries().find(|found| found.sum.wrapping_sub(start) >= excess);
         found.map(|found| found.entry.time)
     }
@@ -100,9 +116,10 @@ impl Entries {
             return;
         }
         let sum = self.sum;
-        let mut later = self.full.split_off(self.full.partition_point(|chunk| chunk.last <= time));
         let newest = std::mem::take(&mut self.newest);
-        let cut = later.pop_front().unwrap_or(newest);
+        let first_later = self.full().partition_point(|chunk| chunk.last <= time);
+        let later = self.full.as_mut().and_then(|full| full.drain(first_later..).next());
+        let cut = later.unwrap_or(newest);
         self.sum = cut.sum_before;
         cut.entries()
             .map(|found| found.entry)
@@ -114,7 +131,7 @@ impl Entries {
     /// Adds an entry that is not older than the newest.
     pub fn push(&mut self, entry: Entry) {
         if self.newest.is_full() {
-            self.full.push_back(std::mem::take(&mut self.newest));
+            self.full.get_or_insert_default().push_back(std::mem::take(&mut self.newest));
         }
         if self.newest.is_empty() {
             self.newest.start(entry.time, self.sum);
@@ -136,15 +153,19 @@ impl Entries {
 
     /// Drops entries from the oldest on while `goes` holds for the time of an entry and the sum through it.
     fn drop_while(&mut self, goes: impl Fn(Micros, u64) -> bool) {
-        while let Some(oldest) = self.full.front() {
-            let sum_through = self.full.get(1).unwrap_or(&self.newest).sum_before;
-            if !goes(oldest.last, sum_through) {
-                break;
+        if let Some(full) = &mut self.full {
+            while let Some(oldest) = full.front() {
+                let sum_through = full.get(1).unwrap_or(&self.newest).sum_before;
+                if !goes(oldest.last, sum_through) {
+                    break;
+                }
+                full.pop_front();
             }
-            self.full.pop_front();
-        }
-        if self.full.len() < self.full.capacity() / 4 {
-            self.full.shrink_to(self.full.len() * 2);
+            if full.is_empty() {
+                self.full = None;
+            } else if full.len() < full.capacity() / 4 {
+                full.shrink_to(full.len() * 2);
+            }
         }
         let oldest = self.oldest_chunk_mut();
         let gone = oldest.entries().take_while(|found| goes(found.entry.time, found.sum)).last();
@@ -166,7 +187,7 @@ impl Entries {
 
     /// How many parts there are to save, and to free.
     pub fn piece_count(&self) -> usize {
-        self.full.len() + usize::from(!self.newest.is_empty())
+        self.full().len() + usize::from(!self.newest.is_empty())
     }
 
     /// Adds what was saved. `None`, and nothing added, if that is no continuation of these entries, or if it brings
@@ -185,19 +206,20 @@ impl Entries {
 
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
-        let queue = self.full.capacity() * size_of::<Chunk>();
+        let queue = self.full.as_ref().map_or(0, |full| size_of_val(&**full) + full.capacity() * size_of::<Chunk>());
         queue + self.chunks().map(Chunk::heap_bytes).sum::<usize>()
     }
 
     /// The buffers from the one numbered `from` on, for whoever wants to move them to a better place.
     pub fn buffers_mut(&mut self, from: usize) -> impl Iterator<Item = &mut Vec<u8>> {
-        let chunks = self.full.iter_mut().chain(std::iter::once(&mut self.newest));
+        let full = self.full.iter_mut().flat_map(|full| full.iter_mut());
+        let chunks = full.chain(std::iter::once(&mut self.newest));
         chunks.skip(from).map(Chunk::buffer_mut)
     }
 
-    /// The queue of the chunks, for whoever wants to move it to a better place.
-    pub fn queue_mut(&mut self) -> &mut VecDeque<Chunk> {
-        &mut self.full
+    /// The queue of the chunks, if there is one, for whoever wants to move it to a better place.
+    pub fn queue_mut(&mut self) -> Option<&mut Box<VecDeque<Chunk>>> {
+        self.full.as_mut()
     }
 }
 

@@ -17,24 +17,16 @@ pub struct SlidingLog {
     pub(super) entries: Entries,
 }
 
-impl SlidingLog {
-    /// The time at which to count, or `None` if nothing counts.
-    ///
-    /// That is now, unless the clock was turned back. Then it is the time of the newest entry, so that a small step
-    /// back changes nothing; but if even the oldest entry that counts lies in the future, all of them would block for
-    /// longer than a window, and none is counted.
-    fn counting_time(&self, quota: &WindowQuota, now: Micros) -> Option<Micros> {
-        let newest = self.last_taken();
-        if newest <= now {
-            return Some(now);
-        }
-        let oldest = self.entries.first_after(newest.saturating_sub(quota.window()))?;
-        (oldest <= now).then_some(newest)
-    }
+/// The moment at which it is read, and the time at which to count then, or `None` if nothing counts.
+#[derive(Clone, Copy)]
+pub struct Reading {
+    now: Micros,
+    counted_at: Option<Micros>,
 }
 
 impl Meter for SlidingLog {
     type Quota = WindowQuota;
+    type Reading = Reading;
 
     fn limit(quota: &WindowQuota) -> u64 {
         quota.limit()
@@ -44,32 +36,47 @@ impl Meter for SlidingLog {
         self.entries.newest().unwrap_or(0)
     }
 
-    fn used(&self, quota: &WindowQuota, now: Micros) -> u64 {
-        match self.counting_time(quota, now) {
+    /// Counts as of now, unless the clock was turned back. Then it is the time of the newest entry, so that a small step
+    /// back changes nothing; but if even the oldest entry that counts lies in the future, all of them would block for
+    /// longer than a window, and none is counted.
+    #[inline(always)]
+    fn read(&self, quota: &WindowQuota, now: Micros) -> Reading {
+        let newest = self.last_taken();
+        if newest <= now {
+            return Reading { now, counted_at: Some(now) };
+        }
+        let oldest = self.entries.first_after(newest.saturating_sub(quota.window()));
+        Reading { now, counted_at: oldest.filter(|&oldest| oldest <= now).map(|_| newest) }
+    }
+
+    #[inline(always)]
+    fn used(&self, reading: Reading, quota: &WindowQuota) -> u64 {
+        match reading.counted_at {
             None => 0,
             Some(time) if time < quota.window() => self.entries.sum(),
             Some(time) => self.entries.sum_after(time - quota.window()),
         }
     }
 
-    fn wait_until_used(&self, amount: u64, quota: &WindowQuota, now: Micros) -> Micros {
-        let Some(time) = self.counting_time(quota, now) else { return 0 };
+    #[inline(always)]
+    fn wait_until_used(&self, amount: u64, reading: Reading, quota: &WindowQuota) -> Micros {
+        let Some(time) = reading.counted_at else { return 0 };
         match self.entries.last_to_leave_until(amount).map(|leaving| leaving + quota.window()) {
-            Some(leaves) if leaves > time => leaves - now,
+            Some(leaves) if leaves > time => leaves - reading.now,
             _ => 0,
         }
     }
 
-    fn settle(&mut self, quota: &WindowQuota, now: Micros) {
-        match self.counting_time(quota, now) {
+    fn settle(&mut self, reading: Reading, quota: &WindowQuota, _now: Micros) {
+        match reading.counted_at {
             None => self.entries = Entries::default(),
             Some(time) if time < quota.window() => {}
             Some(time) => self.entries.drop_until(time - quota.window()),
         }
     }
 
-    fn take(&mut self, cost: u64, quota: &WindowQuota, now: Micros) {
-        self.settle(quota, now);
+    fn take(&mut self, cost: u64, reading: Reading, quota: &WindowQuota, now: Micros) {
+        self.settle(reading, quota, now);
         self.entries.pull_back_to(now, quota.limit());
         self.entries.push(Entry { time: now, cost: cost.min(quota.limit()) });
         self.entries.keep_newest(quota.limit());

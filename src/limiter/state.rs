@@ -1,0 +1,117 @@
+//! The five algorithms behind one set of methods.
+
+use super::decision::Decision;
+use super::fixed_window::FixedWindow;
+use super::leaky_bucket::LeakyBucket;
+use super::meter::Metered;
+use super::quota::{Algorithm, Micros, Quota};
+use super::sliding_counter::SlidingCounter;
+use super::sliding_log::{Entries, SlidingLog};
+use super::token_bucket::TokenBucket;
+
+/// The state of a limiter of any algorithm, with its quota.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, private_interfaces)] // the variants are the algorithms; what they hold is theirs
+pub enum State {
+    TokenBucket(Metered<TokenBucket>),
+    LeakyBucket(Metered<LeakyBucket>),
+    FixedWindow(Metered<FixedWindow>),
+    SlidingLog(Metered<SlidingLog>),
+    SlidingCounter(Metered<SlidingCounter>),
+}
+
+/// A quota was used on a limiter of another algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherAlgorithm {
+    /// What the limiter is.
+    pub held: Algorithm,
+    /// What the quota is for.
+    pub asked: Algorithm,
+}
+
+impl State {
+    /// A limiter that nothing has been taken from.
+    pub fn new(quota: &Quota) -> Self {
+        match *quota {
+            Quota::TokenBucket(quota) => Self::TokenBucket(Metered::new(quota)),
+            Quota::LeakyBucket(quota) => Self::LeakyBucket(Metered::new(quota)),
+            Quota::FixedWindow(quota) => Self::FixedWindow(Metered::new(quota)),
+            Quota::SlidingLog(quota) => Self::SlidingLog(Metered::new(quota)),
+            Quota::SlidingCounter(quota) => Self::SlidingCounter(Metered::new(quota)),
+        }
+    }
+
+    /// Decides on a request that costs `cost`, and takes that if it is allowed, or in any case with `force`. If
+    /// nothing was taken, nothing has changed.
+    ///
+    /// # Errors
+    /// When the quota is for another algorithm; nothing has changed then.
+    pub fn request(&mut self, quota: &Quota, cost: u64, force: bool, now: Micros) -> Result<Decision, OtherAlgorithm> {
+        Ok(match (&mut *self, quota) {
+            (Self::TokenBucket(it), Quota::TokenBucket(quota)) => it.request(quota, cost, force, now),
+            (Self::LeakyBucket(it), Quota::LeakyBucket(quota)) => it.request(quota, cost, force, now),
+            (Self::FixedWindow(it), Quota::FixedWindow(quota)) => it.request(quota, cost, force, now),
+            (Self::SlidingLog(it), Quota::SlidingLog(quota)) => it.request(quota, cost, force, now),
+            (Self::SlidingCounter(it), Quota::SlidingCounter(quota)) => it.request(quota, cost, force, now),
+            _ => return Err(self.other(quota)),
+        })
+    }
+
+    /// Takes `cost` without deciding anything: what [`Self::request`] did when it took it at that time.
+    ///
+    /// # Errors
+    /// When the quota is for another algorithm; nothing has changed then.
+    pub fn take(&mut self, quota: &Quota, cost: u64, at: Micros) -> Result<(), OtherAlgorithm> {
+        match (&mut *self, quota) {
+            (Self::TokenBucket(it), Quota::TokenBucket(quota)) => it.take(quota, cost, at),
+            (Self::LeakyBucket(it), Quota::LeakyBucket(quota)) => it.take(quota, cost, at),
+            (Self::FixedWindow(it), Quota::FixedWindow(quota)) => it.take(quota, cost, at),
+            (Self::SlidingLog(it), Quota::SlidingLog(quota)) => it.take(quota, cost, at),
+            (Self::SlidingCounter(it), Quota::SlidingCounter(quota)) => it.take(quota, cost, at),
+            _ => return Err(self.other(quota)),
+        }
+        Ok(())
+    }
+
+    /// From when on the limiter is as good as a new one.
+    pub fn idle_at(&self) -> Micros {
+        match self {
+            Self::TokenBucket(it) => it.idle_at(),
+            Self::LeakyBucket(it) => it.idle_at(),
+            Self::FixedWindow(it) => it.idle_at(),
+            Self::SlidingLog(it) => it.idle_at(),
+            Self::SlidingCounter(it) => it.idle_at(),
+        }
+    }
+
+    /// The quota it was last used with.
+    pub const fn quota(&self) -> Quota {
+        match self {
+            Self::TokenBucket(it) => Quota::TokenBucket(it.quota),
+            Self::LeakyBucket(it) => Quota::LeakyBucket(it.quota),
+            Self::FixedWindow(it) => Quota::FixedWindow(it.quota),
+            Self::SlidingLog(it) => Quota::SlidingLog(it.quota),
+            Self::SlidingCounter(it) => Quota::SlidingCounter(it.quota),
+        }
+    }
+
+    /// The entries of a log; the other algorithms have a state of constant size.
+    pub const fn entries(&self) -> Option<&Entries> {
+        match self {
+            Self::SlidingLog(log) => Some(&log.meter.entries),
+            _ => None,
+        }
+    }
+
+    /// As [`Self::entries`], to move them or to add to them.
+    pub const fn entries_mut(&mut self) -> Option<&mut Entries> {
+        match self {
+            Self::SlidingLog(log) => Some(&mut log.meter.entries),
+            _ => None,
+        }
+    }
+
+    fn other(&self, quota: &Quota) -> OtherAlgorithm {
+        OtherAlgorithm { held: self.quota().algorithm(), asked: quota.algorithm() }
+    }
+}
