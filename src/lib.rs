@@ -18,7 +18,7 @@ use std::ffi::{c_int, CStr};
 use redis_module::raw;
 
 use server::api::{ERR, OK};
-use server::{api, entry, log, Args, ServerAllocator};
+use server::{api, entry, listeners, log, Args, ServerAllocator};
 
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
@@ -73,6 +73,7 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
             | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
             | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
         api!(RedisModule_SetModuleOptions)(ctx, options.cast_signed());
+        listeners::watch(ctx);
         datatype::register(ctx)?;
         commands::ALL.iter().try_for_each(|command| command.register(ctx))
     }

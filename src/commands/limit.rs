@@ -45,7 +45,7 @@ fn decide(ctx: &mut Context, key: Arg<'_>, quota: &Quota, options: Options, now:
     };
     if decision.taken {
         key.keep_until(now + decision.reset_after);
-        key.changed(&TakenBytes::new(quota, cost, now));
+        key.changed(|| TakenBytes::new(quota, cost, now));
     }
     Ok(decision)
 }

@@ -9,7 +9,7 @@ use super::TYPE;
 use crate::limiter::{Limiter, Micros};
 use crate::replication::{TakenBytes, APPLY};
 use crate::server::api::{KEYTYPE_EMPTY, OK};
-use crate::server::{api, Arg, Context};
+use crate::server::{api, listeners, Arg, Context};
 
 /// How much longer than needed a key may live. This is what saves an update of the expiry on most requests: only once
 /// a limiter is in use for so much longer does its key need a later one.
@@ -84,11 +84,15 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Tells those who watch or cache the key that it changed, and the replicas and the append-only file what happened
-    /// to it.
-    pub fn changed(&self, fact: &TakenBytes) {
+    /// Tells those who watch or cache the key that it changed, and the replicas and the append-only file, if there are
+    /// any, what happened to it.
+    pub fn changed(&self, fact: impl FnOnce() -> TakenBytes) {
         self.ctx.signal_modified(self.name);
-        self.ctx.replicate(APPLY, self.name, fact.as_slice());
+        if listeners::may_be_there(self.ctx) {
+            self.ctx.replicate(APPLY, self.name, fact().as_slice());
+        } else {
+            self.ctx.count_change();
+        }
     }
 
     /// As [`Self::changed`], when the command that is running is itself the news.

@@ -40,9 +40,11 @@ functions! {
     RedisModule_DigestEndSequence
     RedisModule_EmitAOF
     RedisModule_Free
+    RedisModule_FreeServerInfo
     RedisModule_GetAbsExpire
     RedisModule_GetCommand
     RedisModule_GetContextFlags
+    RedisModule_GetServerInfo
     RedisModule_IsIOError
     RedisModule_KeyType
     RedisModule_LoadStringBuffer
@@ -60,11 +62,14 @@ functions! {
     RedisModule_ReplyWithSimpleString
     RedisModule_SaveStringBuffer
     RedisModule_SaveUnsigned
+    RedisModule_ServerInfoGetFieldC
+    RedisModule_ServerInfoGetFieldUnsigned
     RedisModule_SetAbsExpire
     RedisModule_SetCommandInfo
     RedisModule_SetModuleOptions
     RedisModule_SignalModifiedKey
     RedisModule_StringPtrLen
+    RedisModule_SubscribeToServerEvent
 }
 
 /// Whether the function is among those that are looked for when the module is loaded.

@@ -63,6 +63,12 @@ impl Context {
         }
     }
 
+    /// Counts a change for the save points when nobody listens. A server that has a listener nevertheless sends it the
+    /// command that is running, which is not exact, and better than nothing.
+    pub fn count_change(&self) {
+        self.replicate_verbatim();
+    }
+
     /// Sends the command that is running as it is to the replicas and the append-only file.
     pub fn replicate_verbatim(&self) {
         // SAFETY: the context is valid.

@@ -8,6 +8,7 @@ pub mod clock;
 mod command;
 mod context;
 pub mod entry;
+pub mod listeners;
 pub mod log;
 
 pub use alloc::ServerAllocator;

@@ -1,0 +1,133 @@
+//! Whether anybody listens to what is replicated: a replica, or the append-only file.
+//!
+//! Building a fact costs the server as much as a third of a request, and is for nothing when nobody is there to be
+//! told. So a fact is built only if somebody may listen. Asking the server each time would cost more than it saves;
+//! it is asked once, and again after anything that can change the answer.
+//!
+//! # Why no listener can miss anything
+//!
+//! The answer "nobody" is given only while all of this was true when the server was asked: it is a primary, it has no
+//! replicas and no replication backlog, the append-only file is off, and it is not part of a cluster, where slots may
+//! be streamed to another server. Suppose a listener appears after that.
+//!
+//! - **A replica** starts from a snapshot or from the backlog. There is no backlog; one that is made later starts with
+//!   a new replication id, at the earliest offset that any replica can have, which is that of a snapshot. Snapshots for
+//!   replicas, to disk or to a socket, are taken by a forked child, and a replica joins a child that is already there
+//!   only if another replica was there when it was forked. So every replica's past ends with a fork after the answer.
+//!   What came before the fork is in the snapshot; at the fork the server calls `on_event`, before it runs
+//!   another command, and from then on it is asked anew, and says that there is a replica.
+//! - **The append-only file**, switched on, starts from a snapshot too, taken by a forked child: the same argument. If
+//!   another child is in the way, the fork comes later, and until then the server drops what it is given to append.
+//!   Besides, switching it on is a change of the configuration, which calls `on_event` as well.
+//! - **Another role**: a primary that becomes a replica and a replica that becomes a primary call `on_event`; so does
+//!   a replica that comes or goes, and a server that has loaded its data anew.
+//!
+//! Events come on the thread that runs the commands, so none falls between the question and its use. Should a server
+//! all the same have a listener that this does not know of, it is sent the command itself rather than nothing, see
+//! [`Context::count_change`].
+
+use std::ffi::{c_int, c_void, CStr};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use redis_module::raw;
+
+use super::api::OK;
+use super::entry::guard;
+use super::{api, Context};
+
+/// What is known: one of the three below.
+static KNOWN: AtomicU8 = AtomicU8::new(NOTHING);
+const NOTHING: u8 = 0;
+const NOBODY: u8 = 1;
+const SOMEBODY: u8 = 2;
+
+/// Whether the server calls `on_event` for all of [`EVENTS`].
+static WATCHING: AtomicBool = AtomicBool::new(false);
+
+/// The events after which there may be another answer.
+const EVENTS: [u64; 5] = [
+    raw::REDISMODULE_EVENT_FORK_CHILD,
+    raw::REDISMODULE_EVENT_CONFIG,
+    raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
+    raw::REDISMODULE_EVENT_REPLICA_CHANGE,
+    raw::REDISMODULE_EVENT_LOADING,
+];
+
+/// Asks the server to tell of the events. One that does not know them all is taken to have listeners always.
+///
+/// # Safety
+/// To be called while the module is being loaded, with the context of that.
+pub unsafe fn watch(ctx: *mut raw::RedisModuleCtx) {
+    let subscribed = |id: u64| {
+        let event = raw::RedisModuleEvent { id, dataver: 1 };
+        // SAFETY: the caller vouches for the context; the callback is a function.
+        unsafe { api!(RedisModule_SubscribeToServerEvent)(ctx, event, Some(on_event)) == OK }
+    };
+    WATCHING.store(EVENTS.into_iter().all(subscribed), Ordering::Relaxed);
+}
+
+/// Called by the server on each of [`EVENTS`].
+unsafe extern "C" fn on_event(
+    _ctx: *mut raw::RedisModuleCtx,
+    _event: raw::RedisModuleEvent,
+    _subevent: u64,
+    _data: *mut c_void,
+) {
+    guard("event", (), || KNOWN.store(NOTHING, Ordering::Relaxed));
+}
+
+/// Whether anybody may listen now.
+pub fn may_be_there(ctx: &Context) -> bool {
+    match KNOWN.load(Ordering::Relaxed) {
+        NOBODY => false,
+        SOMEBODY => true,
+        _ => ask(ctx),
+    }
+}
+
+#[cold]
+fn ask(ctx: &Context) -> bool {
+    let nobody = WATCHING.load(Ordering::Relaxed)
+        && section(ctx, c"replication", |info| {
+            info.text(c"role") == Some(c"master")
+                && info.number(c"connected_slaves") == Some(0)
+                && info.number(c"repl_backlog_active") == Some(0)
+        })
+        && section(ctx, c"persistence", |info| info.number(c"aof_enabled") == Some(0))
+        && section(ctx, c"cluster", |info| info.number(c"cluster_enabled") == Some(0));
+    KNOWN.store(if nobody { NOBODY } else { SOMEBODY }, Ordering::Relaxed);
+    !nobody
+}
+
+/// A section of `INFO`.
+struct Info {
+    data: *mut raw::RedisModuleServerInfoData,
+}
+
+/// Looks at a section of `INFO`.
+fn section(ctx: &Context, name: &CStr, look: impl FnOnce(&Info) -> bool) -> bool {
+    // SAFETY: the context is valid; what the server hands out is freed once, after it was looked at.
+    unsafe {
+        let info = Info { data: api!(RedisModule_GetServerInfo)(ctx.as_ptr(), name.as_ptr()) };
+        let found = look(&info);
+        api!(RedisModule_FreeServerInfo)(ctx.as_ptr(), info.data);
+        found
+    }
+}
+
+impl Info {
+    fn number(&self, field: &CStr) -> Option<u64> {
+        let mut error: c_int = 0;
+        // SAFETY: the section is there as long as `self` is.
+        let value = unsafe { api!(RedisModule_ServerInfoGetFieldUnsigned)(self.data, field.as_ptr(), &raw mut error) };
+        (error == OK).then_some(value)
+    }
+
+    fn text(&self, field: &CStr) -> Option<&CStr> {
+        // SAFETY: the server answers null or a string that lives as long as the section.
+        unsafe {
+            let value = api!(RedisModule_ServerInfoGetFieldC)(self.data, field.as_ptr());
+            (!value.is_null()).then(|| CStr::from_ptr(value))
+        }
+    }
+}
