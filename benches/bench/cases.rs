@@ -74,6 +74,13 @@ pub enum Per {
 }
 
 impl Per {
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::Minute => "m",
+            Self::Hour => "h",
+        }
+    }
+
     const fn seconds(self) -> u32 {
         match self {
             Self::Minute => 60,
@@ -85,8 +92,7 @@ impl Per {
 impl Algorithm {
     /// The module's command.
     pub fn command(&self, limit: u64, per: Per) -> Request {
-        let window = per.seconds();
-        let pace = if self.is_bucket { format!("{limit}/{window}s") } else { window.to_string() };
+        let pace = if self.is_bucket { format!("{limit}/{}", per.unit()) } else { per.seconds().to_string() };
         [&format!("RL.{}", self.name), "{key}", &limit.to_string(), &pace].map(str::to_owned).to_vec()
     }
 

@@ -29,6 +29,15 @@ impl Gauge {
         }
     }
 
+    /// What the server is set to.
+    pub fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::CpuTime => &[],
+            // What the server does by itself it does by the clock, and would count for more on a busy machine.
+            Self::Instructions => &["--hz", "1", "--dynamic-hz", "no"],
+        }
+    }
+
     pub fn unit(self) -> &'static str {
         match self {
             Self::CpuTime => "µs",

@@ -1,7 +1,7 @@
 //! Whether the cost of a request grows: with the number of keys, the limit, the cost, or the length of a log.
 
 use crate::cases::{words, Algorithm, Case, Expected, Per, ALGORITHMS};
-use crate::common::{Client, Server};
+use crate::common::Server;
 use crate::gauge::Gauge;
 use crate::load::{per_request, send_batch, Bench};
 use crate::progress::Progress;
@@ -76,7 +76,7 @@ pub fn with_cost(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
 /// A log that is full all the time: with every request that comes one leaves the window. And the same requests denied,
 /// on a log that is full.
 pub fn with_log_length(gauge: Gauge, progress: &Progress) -> Vec<Growth> {
-    let Some(mut server) = Server::with_clock_under(&gauge.wrapper(), &[]) else { return Vec::new() };
+    let Some(mut server) = Server::with_clock_under(&gauge.wrapper(), gauge.settings()) else { return Vec::new() };
     let (mut client, meter) = (server.connect(), gauge.on(&server));
     let (mut allowed, mut denied) = (Vec::new(), Vec::new());
     for length in [10_usize, 1_000, 100_000, 1_000_000] {
@@ -117,53 +117,35 @@ pub fn with_log_length(gauge: Gauge, progress: &Progress) -> Vec<Growth> {
 pub fn worst_on_a_long_log(progress: &Progress) -> Vec<Worst> {
     let Some(mut server) = Server::with_clock(&[]) else { return Vec::new() };
     let cases = [
-        ("the slowest of those that fill it", None),
-        ("denied, with a cost of half the limit", Some(("COST 500000", 0))),
-        ("forced, when it is full", Some(("COST 500000 FORCE", 0))),
-        ("the first after all entries have left", Some(("", 2 * HOUR))),
+        ("denied, with a cost of half the limit", "COST 500000", 0),
+        ("forced, when it is full", "COST 500000 FORCE", 0),
+        ("the first after all entries have left", "", 2 * HOUR),
     ];
-    let worst = |(name, request): (&str, Option<(&str, u64)>)| {
+    let worst = |(name, options, later): (&str, &str, u64)| {
         progress.show(&format!("a log of a million entries: {name}"));
-        let micros = (0..3).map(|_| micros_on_a_long_log(&mut server, request)).min();
+        let micros = (0..3).map(|_| micros_on_a_long_log(&mut server, options, later)).min();
         Worst { name: name.to_owned(), micros: micros.unwrap_or(0) }
     };
     cases.map(worst).into()
 }
 
-/// What a request takes so much later than the log was filled; or the slowest of those that filled it.
-fn micros_on_a_long_log(server: &mut Server, request: Option<(&str, u64)>) -> u64 {
+/// What a request with these options takes, so much later than the log was filled.
+fn micros_on_a_long_log(server: &mut Server, options: &str, later: u64) -> u64 {
     const LENGTH: usize = 1_000_000;
     let mut client = server.connect();
     client.get::<()>("FLUSHALL");
-    client.get::<()>("CONFIG RESETSTAT");
     let filling = words(&format!("RL.SLIDINGLOG log {LENGTH} 1h"));
+    let batches = (LENGTH / 100) as u64;
     let start = server.clock().now();
-    for batch in 1..=(LENGTH / BATCH) as u64 {
-        send_batch(&mut client, &filling, 0..BATCH, Expected::Allowed);
-        server.clock().run_from(start + batch * (HOUR / 2) / (LENGTH / BATCH) as u64);
+    for batch in 1..=batches {
+        send_batch(&mut client, &filling, 0..100, Expected::Allowed);
+        server.clock().set(start + batch * (HOUR / 2) / batches);
     }
-    let Some((more, later)) = request else { return slowest(&mut client) };
+    // The server measures with the same clock.
     server.clock().run_from(start + HOUR / 2 + later);
     client.get::<()>("CONFIG RESETSTAT");
-    client.limit(&format!("RL.SLIDINGLOG log {LENGTH} 1h {more}"));
+    client.limit(&format!("RL.SLIDINGLOG log {LENGTH} 1h {options}"));
     let stats = client.info("cmdstat_RL.SLIDINGLOG");
     let micros = stats.split(',').find_map(|part| part.strip_prefix("usec=")).and_then(|usec| usec.parse().ok());
     micros.expect("the command's statistics")
-}
-
-/// The upper end of the last bucket of the server's own histogram.
-fn slowest(client: &mut Client) -> u64 {
-    let histogram: redis::Value = client.get("LATENCY HISTOGRAM RL.SLIDINGLOG");
-    let mut numbers = Vec::new();
-    collect_numbers(&histogram, &mut numbers);
-    // calls N histogram_usec [bucket count bucket count ...]
-    numbers.iter().rev().nth(1).copied().unwrap_or(0)
-}
-
-fn collect_numbers(value: &redis::Value, numbers: &mut Vec<u64>) {
-    match value {
-        redis::Value::Array(items) => items.iter().for_each(|item| collect_numbers(item, numbers)),
-        redis::Value::Int(number) => numbers.extend(u64::try_from(*number)),
-        _ => {}
-    }
 }

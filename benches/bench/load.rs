@@ -23,7 +23,8 @@ pub struct Bench {
 
 impl Bench {
     pub fn start(gauge: Gauge, settings: &[&str]) -> Self {
-        let server = Server::under(&gauge.wrapper(), settings);
+        let settings = [gauge.settings(), settings].concat();
+        let server = Server::under(&gauge.wrapper(), &settings);
         let (client, meter) = (server.connect(), gauge.on(&server));
         Self { server, client, meter }
     }

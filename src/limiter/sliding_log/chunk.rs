@@ -7,12 +7,11 @@ use super::entries::Entry;
 use crate::limiter::quota::{Micros, MAX_AMOUNT, MAX_TIME};
 use crate::limiter::varint::{push_varint, Reader};
 
-/// A chunk with so many bytes takes no further entry: small enough to walk through, large enough that a long log is
-/// few allocations.
-const FULL: usize = 1_000;
-
 /// The most bytes that an entry takes: a time of nine and a cost of eight.
 const MAX_ENTRY: usize = 17;
+
+/// The most bytes that a chunk has: small enough to walk through, large enough that a long log is few allocations.
+const SIZE: usize = 1_024;
 
 /// Entries in the order of their times. Old ones leave at the head without anything being moved.
 #[derive(Debug, Clone, Default)]
@@ -48,14 +47,15 @@ impl Chunk {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= FULL
+        self.bytes.len() > SIZE - MAX_ENTRY
     }
 
     /// Adds an entry that is not older than the last one.
     pub(super) fn push(&mut self, entry: Entry) {
-        if self.bytes.capacity() - self.bytes.len() < MAX_ENTRY && self.bytes.len() >= 64 {
+        let len = self.bytes.len();
+        if len >= 64 && self.bytes.capacity() - len < MAX_ENTRY {
             // By a quarter rather than by doubling: memory matters more here than a copy now and then.
-            self.bytes.reserve_exact(MAX_ENTRY.max(self.bytes.len() / 4));
+            self.bytes.reserve_exact((len / 4).max(MAX_ENTRY).min(SIZE - len));
         }
         let delta = entry.time.saturating_sub(self.last);
         let with_cost = entry.cost != 1;
