@@ -173,7 +173,7 @@ fn nothing_overflows_at_the_extremes() {
                     for cost in [1, MAX_AMOUNT, MAX_AMOUNT, 1] {
                         limiter.request(&first, cost, true, early).expect("one algorithm");
                         let decision = limiter.request(&second, cost, false, late).expect("one algorithm");
-                        assert!(decision.to_reply().as_slice().iter().all(|&integer| integer >= -1));
+                        assert!(decision.to_reply().five.iter().all(|&integer| integer >= -1));
                         limiter.request(&second, cost, true, late).expect("one algorithm");
                     }
                     assert!(limiter.idle_at() >= late);

@@ -112,17 +112,17 @@ fn agrees_with<N: Naive>(steps: &[Step]) {
     let mut model = Model::<N>::new(steps[0].quota);
     run(steps, |_, step, now, decision| {
         let expected = model.request(step.quota, step.cost, step.force, now);
-        let reply = decision.to_reply().as_slice().to_vec();
+        let reply = decision.to_reply();
         let told = Told {
             allowed: decision.allowed,
             remaining: decision.remaining,
-            retry_ms: reply[3],
-            reset_ms: reply[4],
-            delay_ms: reply.get(5).copied(),
+            retry_ms: reply.five[3],
+            reset_ms: reply.five[4],
+            delay_ms: reply.delay,
         };
         assert_eq!(told, expected, "at {now}: {step:?}");
-        assert_eq!(reply[0], i64::from(expected.allowed));
-        assert_eq!(reply[1], i64::try_from(limit(&step.quota)).expect("fits"));
+        assert_eq!(reply.five[0], i64::from(expected.allowed));
+        assert_eq!(reply.five[1], i64::try_from(limit(&step.quota)).expect("fits"));
     });
 }
 

@@ -71,6 +71,7 @@ const AMPLE: u64 = 100;
 pub enum Per {
     Minute,
     Hour,
+    Day,
 }
 
 impl Per {
@@ -78,6 +79,7 @@ impl Per {
         match self {
             Self::Minute => "m",
             Self::Hour => "h",
+            Self::Day => "d",
         }
     }
 
@@ -85,6 +87,7 @@ impl Per {
         match self {
             Self::Minute => 60,
             Self::Hour => 3_600,
+            Self::Day => 86_400,
         }
     }
 }

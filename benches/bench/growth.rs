@@ -8,23 +8,23 @@ use crate::progress::Progress;
 use crate::report::{Growth, Worst};
 
 const HOUR: u64 = 3_600_000_000;
-const KEYS: usize = 1_000;
-/// Requests to measure.
-const REQUESTS: usize = 10_000;
 /// Requests at the same moment; no more than the shortest log has entries.
 const BATCH: usize = 10;
 
+/// Requests to each key, where there are always as many keys: no more than the smallest limit.
+const VISITS: usize = 5;
+
 fn command(algorithm: &Algorithm, limit: u64, more: &str) -> Case {
-    let mut request = algorithm.command(limit, Per::Hour);
+    let mut request = algorithm.command(limit, Per::Day);
     request.extend(words(more));
     let name = format!("RL.{} allowed", algorithm.name);
     Case { name, prime: request.clone(), request, expected: Expected::Allowed }
 }
 
 /// The commands on more and more keys, beside `INCR` on as many: more memory means more cache misses for both.
-pub fn with_keys(bench: &mut Bench, most: usize, progress: &Progress) -> Vec<Growth> {
+pub fn with_keys(bench: &mut Bench, most: usize, requests: usize, progress: &Progress) -> Vec<Growth> {
     let sizes = [1_000, 10_000, 100_000, 1_000_000];
-    let cases = std::iter::once(crate::cases::incr()).chain(ALGORITHMS.iter().map(|it| command(it, 100, "")));
+    let cases = std::iter::once(crate::cases::incr()).chain(ALGORITHMS.iter().map(|it| command(it, 1_000, "")));
     let grow = |case: Case| Growth {
         name: case.name.clone(),
         with: "keys".to_owned(),
@@ -33,7 +33,7 @@ pub fn with_keys(bench: &mut Bench, most: usize, progress: &Progress) -> Vec<Gro
             .take_while(|&&keys| keys <= most)
             .map(|&keys| {
                 progress.show(&format!("growth with keys: {} on {keys}", case.name));
-                (keys as u64, bench.cost(&case, keys, REQUESTS))
+                (keys as u64, bench.cost(&case, keys, requests))
             })
             .collect(),
     };
@@ -41,15 +41,15 @@ pub fn with_keys(bench: &mut Bench, most: usize, progress: &Progress) -> Vec<Gro
 }
 
 /// The commands with higher and higher limits. The log is measured apart, filled up to its limit.
-pub fn with_limit(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
+pub fn with_limit(bench: &mut Bench, requests: usize, progress: &Progress) -> Vec<Growth> {
     let grow = |algorithm: &Algorithm| Growth {
         name: format!("RL.{} allowed", algorithm.name),
         with: "limit".to_owned(),
-        costs: [100, 10_000, 1_000_000]
+        costs: [10, 1_000, 100_000, 1_000_000]
             .iter()
             .map(|&limit| {
                 progress.show(&format!("growth with the limit: {} {limit}", algorithm.name));
-                (limit, bench.cost(&command(algorithm, limit, ""), KEYS, REQUESTS))
+                (limit, bench.cost(&command(algorithm, limit, ""), requests / VISITS, requests))
             })
             .collect(),
     };
@@ -57,7 +57,7 @@ pub fn with_limit(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
 }
 
 /// The commands with higher and higher costs.
-pub fn with_cost(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
+pub fn with_cost(bench: &mut Bench, requests: usize, progress: &Progress) -> Vec<Growth> {
     let grow = |algorithm: &Algorithm| Growth {
         name: format!("RL.{} allowed", algorithm.name),
         with: "cost".to_owned(),
@@ -66,7 +66,7 @@ pub fn with_cost(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
             .map(|&cost| {
                 progress.show(&format!("growth with the cost: {} {cost}", algorithm.name));
                 let case = command(algorithm, 1_000_000_000, &format!("COST {cost}"));
-                (cost, bench.cost(&case, KEYS, REQUESTS))
+                (cost, bench.cost(&case, requests / VISITS, requests))
             })
             .collect(),
     };
@@ -75,7 +75,7 @@ pub fn with_cost(bench: &mut Bench, progress: &Progress) -> Vec<Growth> {
 
 /// A log that is full all the time: with every request that comes one leaves the window. And the same requests denied,
 /// on a log that is full.
-pub fn with_log_length(gauge: Gauge, progress: &Progress) -> Vec<Growth> {
+pub fn with_log_length(gauge: Gauge, requests: usize, progress: &Progress) -> Vec<Growth> {
     let Some(mut server) = Server::with_clock_under(&gauge.wrapper(), gauge.settings()) else { return Vec::new() };
     let (mut client, meter) = (server.connect(), gauge.on(&server));
     let (mut allowed, mut denied) = (Vec::new(), Vec::new());
@@ -92,17 +92,17 @@ pub fn with_log_length(gauge: Gauge, progress: &Progress) -> Vec<Growth> {
         let now = server.clock().now();
         server.clock().set(now - step);
         let cost = meter.measure(&mut client, |client| {
-            (0..REQUESTS / BATCH).for_each(|_| send_batch(client, &request, 0..BATCH, Expected::Denied));
+            (0..requests / BATCH).for_each(|_| send_batch(client, &request, 0..BATCH, Expected::Denied));
         });
-        denied.push((length as u64, per_request(cost, REQUESTS)));
+        denied.push((length as u64, per_request(cost, requests)));
         server.clock().set(now);
         let cost = meter.measure(&mut client, |client| {
-            for _ in 0..REQUESTS / BATCH {
+            for _ in 0..requests / BATCH {
                 send_batch(client, &request, 0..BATCH, Expected::Allowed);
                 server.clock().advance_us(step);
             }
         });
-        allowed.push((length as u64, per_request(cost, REQUESTS)));
+        allowed.push((length as u64, per_request(cost, requests)));
     }
     let growth = |outcome: &str, costs| Growth {
         name: format!("RL.SLIDINGLOG {outcome}, full"),

@@ -38,7 +38,7 @@ struct Plan {
 
 const TIME: Plan = Plan {
     gauge: Gauge::CpuTime,
-    rounds: 7,
+    rounds: 5,
     keys: 100_000,
     requests: 100_000,
     most_keys: 1_000_000,
@@ -76,7 +76,10 @@ fn main() -> ExitCode {
         return usage();
     }
     let report = run(plan, |part| parts.is_empty() || parts.iter().any(|asked| asked == part));
-    print!("\n{}\n{}", report.tables(), targets::table(&report));
+    print!("\n{}", report.tables());
+    if plan.gauge == Gauge::Instructions {
+        print!("\n{}", targets::table(&report));
+    }
     // A part is no replacement for the whole.
     if parts.is_empty() {
         report.write(&root.join(plan.file));
@@ -113,10 +116,10 @@ fn run(plan: &Plan, wanted: impl Fn(&str) -> bool) -> Report {
         report.costs_with_aof = costs(plan, &mut bench, &progress, &cases);
     }
     if wanted("growth") {
-        report.growth = growth::with_keys(&mut bench, plan.most_keys, &progress);
-        report.growth.extend(growth::with_limit(&mut bench, &progress));
-        report.growth.extend(growth::with_cost(&mut bench, &progress));
-        report.growth.extend(growth::with_log_length(plan.gauge, &progress));
+        report.growth = growth::with_keys(&mut bench, plan.most_keys, plan.requests, &progress);
+        report.growth.extend(growth::with_limit(&mut bench, plan.requests, &progress));
+        report.growth.extend(growth::with_cost(&mut bench, plan.requests, &progress));
+        report.growth.extend(growth::with_log_length(plan.gauge, plan.requests, &progress));
     }
     if wanted("latency") && plan.gauge == Gauge::CpuTime {
         for case in plain_cases().into_iter().chain(allowed_commands()) {

@@ -23,7 +23,8 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
         let quota =
             Quota::parse(Algorithm::ALL[ALGORITHM], a.bytes(), b.bytes()).map_err(|bad| format!("ERR {bad}"))?;
         let decision = decide(ctx, key, &quota, options, clock::now())?;
-        ctx.reply_with_integers(decision.to_reply().as_slice());
+        let reply = decision.to_reply();
+        ctx.reply_with_integers(reply.five, reply.delay);
         Ok(())
     }
 }

@@ -33,20 +33,16 @@ pub enum Retry {
 }
 
 /// The integers of a reply, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    integers: [i64; 6],
-    count: usize,
-}
-
-impl Reply {
-    /// The integers.
-    pub fn as_slice(&self) -> &[i64] {
-        &self.integers[..self.count]
-    }
+    /// What every algorithm says.
+    pub five: [i64; 5],
+    /// What a leaky bucket says besides.
+    pub delay: Option<i64>,
 }
 
 impl Decision {
-    /// The integers of the reply: five, with a sixth for a leaky bucket.
+    /// The integers of the reply.
     pub fn to_reply(self) -> Reply {
         let retry = match self.retry {
             Retry::Now => 0,
@@ -54,22 +50,22 @@ impl Decision {
             Retry::Never => -1,
         };
         Reply {
-            integers: [
+            five: [
                 i64::from(self.allowed),
                 to_integer(self.limit),
                 to_integer(self.remaining),
                 retry,
                 to_millis(self.reset_after),
-                self.delay.map_or(0, to_millis),
             ],
-            count: if self.delay.is_some() { 6 } else { 5 },
+            delay: self.delay.map(to_millis),
         }
     }
 }
 
 /// Milliseconds, rounded up: whoever waits that long has waited long enough.
+#[allow(clippy::manual_div_ceil)] // half the instructions, and no time is long enough to overflow
 fn to_millis(time: Micros) -> i64 {
-    to_integer(time.div_ceil(1_000))
+    to_integer((time + 999) / 1_000)
 }
 
 /// Amounts are below 2^54, and times below 2^62.

@@ -102,3 +102,21 @@ macro_rules! api {
 }
 
 pub(crate) use api;
+
+#[cfg(test)]
+mod tests {
+    use super::{is_looked_for, missing};
+
+    #[test]
+    fn what_the_server_does_not_have_is_named() {
+        // Here there is no server at all.
+        assert_eq!(missing(), Some("RedisModule_CloseKey"));
+    }
+
+    #[test]
+    fn only_whole_names_are_known() {
+        assert!(is_looked_for("RedisModule_OpenKey"));
+        assert!(!is_looked_for("RedisModule_Open"));
+        assert!(!is_looked_for("RedisModule_OpenKeyNow"));
+    }
+}

@@ -23,13 +23,17 @@ impl Context {
         self.ctx
     }
 
-    /// Replies with a list of integers.
-    pub fn reply_with_integers(&self, integers: &[i64]) {
+    /// Replies with a list of integers, and perhaps one more.
+    pub fn reply_with_integers<const N: usize>(&self, integers: [i64; N], last: Option<i64>) {
+        let count = c_long::try_from(N + usize::from(last.is_some())).unwrap_or(0);
         // SAFETY: the context is valid; as many replies follow as the list is said to have.
         unsafe {
-            api!(RedisModule_ReplyWithArray)(self.ctx, c_long::try_from(integers.len()).unwrap_or(0));
-            for &integer in integers {
+            api!(RedisModule_ReplyWithArray)(self.ctx, count);
+            for integer in integers {
                 api!(RedisModule_ReplyWithLongLong)(self.ctx, integer);
+            }
+            if let Some(last) = last {
+                api!(RedisModule_ReplyWithLongLong)(self.ctx, last);
             }
         }
     }
