@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::replicas::{attach, catch_up, digests_of};
-use common::traffic::{all_digests, send};
+use common::traffic::all_digests;
 use common::{eventually, Client, Server};
 
 /// Sends requests all the while that `meanwhile` runs, and before and after it.
@@ -160,16 +160,4 @@ fn save_points_count_what_was_taken_and_nothing_else() {
     assert_eq!(changes(&mut client), "31");
     client.limit("RL.FIXEDWINDOW window 10 1d");
     eventually("a save", || changes(&mut client) == "0");
-}
-
-#[test]
-fn mixed_traffic_that_nobody_listened_to_is_all_in_the_snapshot() {
-    let mut primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
-    let replica = Server::start(&[]);
-    let mut client = primary.connect();
-    send(&mut primary, &mut client, 1_000);
-    let mut follower = attach(&replica, &primary);
-    catch_up(&mut client, &mut follower);
-    let expected = all_digests(&mut client);
-    assert_eq!(digests_of(&mut follower, &expected), expected);
 }

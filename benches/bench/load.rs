@@ -85,7 +85,7 @@ pub fn send_batch(client: &mut Client, request: &[String], numbers: impl Iterato
     }
 }
 
-pub fn is_expected(reply: &Value, expected: Expected) -> bool {
+fn is_expected(reply: &Value, expected: Expected) -> bool {
     let first = match reply {
         Value::Array(items) => items.first(),
         _ => None,

@@ -85,7 +85,7 @@ impl Report {
 
     /// The tables, in Markdown.
     pub fn tables(&self) -> String {
-        let mut text = format!("{}; {} a request, {} rounds\n", self.server, self.unit, self.rounds);
+        let mut text = format!("{}; {} a request, rounds: {}\n", self.server, self.unit, self.rounds);
         costs_table(&mut text, "nobody listens", &self.unit, &self.costs);
         costs_table(&mut text, "append-only file on", &self.unit, &self.costs_with_aof);
         table(&mut text, "| memory, bytes a key | | with the script |", &self.memory, |row| {

@@ -34,17 +34,17 @@ fn targets(report: &Report) -> Vec<Target> {
             1.25,
         ));
     }
-    if report.memory.is_empty() {
-        return targets;
+    if !report.memory.is_empty() {
+        let log = |length: u32| bytes(&format!("RL.SLIDINGLOG of {length} entries"));
+        let (early, late) = ((log(100) - log(3)) / 97.0, (log(1_000) - log(100)) / 900.0);
+        targets.push(at_most("RL.SLIDINGLOG: at most 8 bytes an entry, 3 to 100", early, 8.0));
+        targets.push(at_most("RL.SLIDINGLOG: at most 8 bytes an entry, 100 to 1000", late, 8.0));
     }
-    let log = |length: u32| bytes(&format!("RL.SLIDINGLOG of {length} entries"));
-    targets.push(at_most("RL.SLIDINGLOG: at most 8 bytes an entry, 3 to 100", (log(100) - log(3)) / 97.0, 8.0));
-    targets.push(at_most("RL.SLIDINGLOG: at most 8 bytes an entry, 100 to 1000", (log(1_000) - log(100)) / 900.0, 8.0));
     for growth in &report.growth {
-        let (first, last) =
-            (growth.costs.first().map_or(f64::NAN, |it| it.1), growth.costs.last().map_or(f64::NAN, |it| it.1));
+        let smallest = growth.costs.first().map_or(f64::NAN, |it| it.1);
+        let dearest = growth.costs.iter().map(|it| it.1).fold(0.0, f64::max);
         // A longer number takes a few more instructions to read and to write; that is not growth.
-        targets.push(at_most(format!("{}: no growth with {}", growth.name, growth.with), last / first, 1.1));
+        targets.push(at_most(format!("{}: no growth with {}", growth.name, growth.with), dearest / smallest, 1.1));
     }
     for worst in &report.worst_on_a_long_log {
         #[allow(clippy::cast_precision_loss)] // microseconds
@@ -55,8 +55,12 @@ fn targets(report: &Report) -> Vec<Target> {
 }
 
 pub fn table(report: &Report) -> String {
+    let targets = targets(report);
+    if targets.is_empty() {
+        return String::new();
+    }
     let mut text = "| promise | found | |\n|---|--:|---|\n".to_owned();
-    for target in targets(report) {
+    for target in targets {
         let verdict = if target.reached { "reached" } else { "MISSED" };
         let _ = writeln!(text, "| {} | {:.2} | {verdict} |", target.promise, target.found);
     }
