@@ -1,9 +1,9 @@
 //! `RL.TOKENBUCKET`, `RL.LEAKYBUCKET`, `RL.FIXEDWINDOW`, `RL.SLIDINGLOG`, `RL.SLIDINGCOUNTER`: one request to one
 //! limiter, `key a b [COST n] [FORCE]`.
 
-use super::{WRONG_ARITY, WRONG_TYPE};
+use super::{Options, WRONG_ARITY, WRONG_TYPE};
 use crate::datatype::Key;
-use crate::limiter::{parse_amount, Algorithm, Decision, Limiter, Micros, OtherAlgorithm, Quota, Quoted, AMOUNT_FORM};
+use crate::limiter::{Algorithm, Decision, Limiter, Micros, OtherAlgorithm, Quota};
 use crate::replication::TakenBytes;
 use crate::server::{clock, Arg, Args, Command, Context};
 
@@ -19,7 +19,8 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
         let (Some(key), Some(a), Some(b)) = (args.get(1), args.get(2), args.get(3)) else {
             return Err(WRONG_ARITY.to_owned());
         };
-        let options = if args.get(4).is_none() { Options::default() } else { Options::parse(args)? };
+        // Most requests have none, and are spared the reading.
+        let options = if args.get(4).is_none() { Options::default() } else { Options::parse(args.bytes_from(4))? };
         let quota =
             Quota::parse(Algorithm::ALL[ALGORITHM], a.bytes(), b.bytes()).map_err(|bad| format!("ERR {bad}"))?;
         let decision = decide(ctx, key, &quota, options, clock::now())?;
@@ -62,44 +63,4 @@ fn decide_first(quota: &Quota, options: Options, now: Micros) -> Result<(Limiter
 #[cold]
 fn other_algorithm(OtherAlgorithm { held, asked }: OtherAlgorithm) -> String {
     format!("WRONGTYPE the key holds a {} limiter, not a {} one; DEL it to start afresh", held.name(), asked.name())
-}
-
-/// What may follow the key and the quota.
-#[derive(Clone, Copy)]
-struct Options {
-    cost: u64,
-    force: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { cost: 1, force: false }
-    }
-}
-
-impl Options {
-    fn parse(args: Args<'_>) -> Result<Self, String> {
-        let (mut cost, mut force) = (None, false);
-        let mut next = 4;
-        while let Some(option) = args.get(next) {
-            let option = option.bytes();
-            next += 1;
-            if option.eq_ignore_ascii_case(b"COST") {
-                let value = args.get(next).ok_or_else(|| format!("ERR COST needs a value: {AMOUNT_FORM}"))?;
-                next += 1;
-                let value = parse_amount("COST", value.bytes()).map_err(|bad| format!("ERR {bad}"))?;
-                if cost.replace(value).is_some() {
-                    return Err("ERR COST is given twice".to_owned());
-                }
-            } else if option.eq_ignore_ascii_case(b"FORCE") {
-                if force {
-                    return Err("ERR FORCE is given twice".to_owned());
-                }
-                force = true;
-            } else {
-                return Err(format!("ERR unknown option {}: expected COST n or FORCE", Quoted(option)));
-            }
-        }
-        Ok(Self { cost: cost.unwrap_or(1), force })
-    }
 }

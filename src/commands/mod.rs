@@ -2,11 +2,14 @@
 
 mod apply;
 mod limit;
+mod options;
 
 use crate::limiter::Algorithm;
 use crate::server::{ArgumentSpec, CommandSpec};
 use apply::Apply;
 use limit::Limit;
+
+pub use options::Options;
 
 /// Every command of the module.
 pub const ALL: [CommandSpec; 6] = [

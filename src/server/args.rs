@@ -37,6 +37,11 @@ impl<'a> Args<'a> {
     pub fn get(&self, index: usize) -> Option<Arg<'a>> {
         self.strings.get(index).map(|&string| Arg { string, lives: PhantomData })
     }
+
+    /// The bytes of the argument at `index` and of all that follow.
+    pub fn bytes_from(self, index: usize) -> impl Iterator<Item = &'a [u8]> {
+        (index..).map_while(move |index| self.get(index)).map(|arg| arg.bytes())
+    }
 }
 
 impl<'a> Arg<'a> {
