@@ -5,7 +5,7 @@ use std::{ptr, slice};
 
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO, RedisModuleString};
 
-use crate::limiter::{decode_piece, encode_piece, Entries, Limiter, FORMAT_VERSION};
+use crate::limiter::{Entries, Limiter, Save, Saved, FORMAT_VERSION};
 use crate::replication::{state_facts, APPLY};
 use crate::server::entry::{guard, guard_saving};
 use crate::server::{api, log};
@@ -17,42 +17,40 @@ unsafe fn limiter<'a>(value: *const c_void) -> &'a Limiter {
     unsafe { &*value.cast::<Limiter>() }
 }
 
-/// Saves a value: the limiter, and for a log the number of its pieces and each of them.
+/// The file that the server is writing or reading: made by the callbacks below alone, of what the server passed to them,
+/// and gone when they return.
+struct Rdb(*mut RedisModuleIO);
+
+/// Saves a value.
 pub unsafe extern "C" fn rdb_save(rdb: *mut RedisModuleIO, value: *mut c_void) {
-    guard_saving("rdb_save", || {
-        // SAFETY: the server passes a value of our type.
-        let limiter = unsafe { limiter(value) };
-        let mut bytes = Vec::new();
-        limiter.encode(&mut bytes);
-        // SAFETY: the server passed `rdb` to this call.
-        unsafe { save_bytes(rdb, &bytes) };
-        let Some(entries) = limiter.entries() else { return };
-        // SAFETY: as above.
-        unsafe { api!(RedisModule_SaveUnsigned)(rdb, entries.piece_count() as u64) };
-        for piece in entries.pieces() {
-            bytes.clear();
-            encode_piece(piece, &mut bytes);
-            // SAFETY: as above.
-            unsafe { save_bytes(rdb, &bytes) };
-        }
-    });
+    // SAFETY: the server passes a value of our type.
+    guard_saving("rdb_save", || unsafe { limiter(value) }.save(&mut Rdb(rdb)));
 }
 
-/// # Safety
-/// `rdb` is what the server passed to the callback that is running.
-unsafe fn save_bytes(rdb: *mut RedisModuleIO, bytes: &[u8]) {
-    // SAFETY: the caller vouches for `rdb`; the server copies the bytes.
-    unsafe { api!(RedisModule_SaveStringBuffer)(rdb, bytes.as_ptr().cast(), bytes.len()) };
+impl Save for Rdb {
+    fn number(&mut self, number: u64) {
+        // SAFETY: the server passed the file to the callback that is running.
+        unsafe { api!(RedisModule_SaveUnsigned)(self.0, number) };
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        // SAFETY: as above; the server copies the bytes.
+        unsafe { api!(RedisModule_SaveStringBuffer)(self.0, bytes.as_ptr().cast(), bytes.len()) };
+    }
 }
 
-/// Loads a value; null, with a line in the log, for anything that `rdb_save` has not written.
+/// Loads a value; null, with a line in the log, for anything that is not one.
 pub unsafe extern "C" fn rdb_load(rdb: *mut RedisModuleIO, version: c_int) -> *mut c_void {
     guard("rdb_load", ptr::null_mut(), || {
-        // SAFETY: the server passed `rdb` to this call.
-        match unsafe { load(rdb, version) } {
+        let loaded = if version == c_int::from(FORMAT_VERSION) {
+            Limiter::load(&mut Rdb(rdb))
+        } else {
+            Err("a ratelimit key was saved by a version of the module that is not known here")
+        };
+        match loaded {
             Ok(limiter) => Box::into_raw(Box::new(limiter)).cast(),
             Err(problem) => {
-                // SAFETY: as above.
+                // SAFETY: the server passed the file to this call.
                 unsafe { log::load_error(rdb, problem) };
                 ptr::null_mut()
             }
@@ -60,47 +58,27 @@ pub unsafe extern "C" fn rdb_load(rdb: *mut RedisModuleIO, version: c_int) -> *m
     })
 }
 
-/// # Safety
-/// `rdb` is what the server passed to the callback that is running.
-unsafe fn load(rdb: *mut RedisModuleIO, version: c_int) -> Result<Limiter, &'static str> {
-    if version != c_int::from(FORMAT_VERSION) {
-        return Err("a ratelimit key was saved by a version of the module that is not known here");
-    }
-    // SAFETY: the caller vouches for `rdb`.
-    let mut limiter =
-        unsafe { with_loaded_bytes(rdb, |bytes| Limiter::decode(bytes).ok()) }.ok_or("a ratelimit key is damaged")?;
-    if limiter.entries().is_none() {
-        return Ok(limiter);
-    }
-    // The count is only a number of turns: a wrong one runs into the end of what there is to load.
-    // SAFETY: as above.
-    let (pieces, failed) = unsafe { (api!(RedisModule_LoadUnsigned)(rdb), api!(RedisModule_IsIOError)(rdb) != 0) };
-    if failed {
-        return Err("the log of a ratelimit key is damaged");
-    }
-    for _ in 0..pieces {
-        // SAFETY: as above.
-        unsafe { with_loaded_bytes(rdb, |bytes| limiter.append(decode_piece(bytes)?).ok()) }
-            .ok_or("the log of a ratelimit key is damaged")?;
-    }
-    Ok(limiter)
-}
-
-/// Passes the next saved bytes to `read`; `None` if there are none, or if it returns that.
-///
-/// # Safety
-/// `rdb` is what the server passed to the callback that is running.
-unsafe fn with_loaded_bytes<T>(rdb: *mut RedisModuleIO, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
-    let mut len = 0;
-    // SAFETY: the caller vouches for `rdb`. The server returns null or a buffer of `len` bytes that is ours to free.
-    unsafe {
-        let buffer = api!(RedisModule_LoadStringBuffer)(rdb, &raw mut len);
-        if buffer.is_null() {
-            return None;
+impl Saved for Rdb {
+    fn number(&mut self) -> Option<u64> {
+        // SAFETY: the server passed the file to the callback that is running.
+        unsafe {
+            let number = api!(RedisModule_LoadUnsigned)(self.0);
+            (api!(RedisModule_IsIOError)(self.0) == 0).then_some(number)
         }
-        let result = read(slice::from_raw_parts(buffer.cast(), len));
-        api!(RedisModule_Free)(buffer.cast());
-        result
+    }
+
+    fn bytes<T>(&mut self, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let mut len = 0;
+        // SAFETY: as above. The server returns null or a buffer of `len` bytes that is ours to free.
+        unsafe {
+            let buffer = api!(RedisModule_LoadStringBuffer)(self.0, &raw mut len);
+            if buffer.is_null() {
+                return None;
+            }
+            let result = read(slice::from_raw_parts(buffer.cast(), len));
+            api!(RedisModule_Free)(buffer.cast());
+            result
+        }
     }
 }
 

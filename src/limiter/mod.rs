@@ -7,6 +7,7 @@ mod fixed_window;
 mod leaky_bucket;
 mod meter;
 mod quota;
+mod saved;
 mod sliding_counter;
 mod sliding_log;
 mod small;
@@ -20,6 +21,7 @@ pub use quota::{
     parse_amount, Algorithm, BadArgument, BucketQuota, Micros, Quota, Quoted, Rate, WindowQuota, AMOUNT_FORM,
     MAX_AMOUNT, MAX_TIME,
 };
+pub use saved::{Save, Saved};
 pub use sliding_log::{Entries, Entry, Piece};
 pub use state::{OtherAlgorithm, State};
 
