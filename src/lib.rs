@@ -18,12 +18,16 @@ use std::ffi::{c_int, CStr};
 use redis_module::raw;
 
 use server::api::{ERR, OK};
-use server::{api, entry, listeners, log, Args, ServerAllocator};
+use server::{api, entry, info, listeners, log, Args, Context, ServerAllocator};
 
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
 const NAME: &CStr = c"ratelimit";
+
+/// Lets Valkey from 9 on move slots as a stream, which it otherwise refuses as long as the module is loaded. In Redis the
+/// number has no meaning, or may once have another.
+const VALKEY_HANDLES_SLOT_STREAMS: u32 = 1 << 5;
 
 /// Called by the server when the module is loaded.
 ///
@@ -36,11 +40,13 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
     argv: *mut *mut raw::RedisModuleString,
     count: c_int,
 ) -> c_int {
-    // Fills in the functions of the API, the allocator's among them: before this nothing may be allocated.
+    // Fills in the functions of the API, the allocator's among them: before this nothing may be allocated. It fails only
+    // where the name is taken.
     // SAFETY: the server passed the context for this call.
     let initialised =
         unsafe { raw::Export_RedisModule_Init(ctx, NAME.as_ptr(), version(), raw::REDISMODULE_APIVER_1.cast_signed()) };
     if initialised != OK {
+        log::warning("redis-ratelimit cannot be loaded: the server has a module ratelimit already");
         return ERR;
     }
     entry::log_panics();
@@ -66,16 +72,30 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
     }
     // SAFETY: the caller vouches for the context.
     unsafe {
-        // Files that are damaged are refused by us rather than aborted on. A change is signalled where there is one,
-        // so that a denied request disturbs neither WATCH nor caches. And nothing is kept outside the keys, so a
-        // replica may load its primary's while it still serves its own.
-        let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
-            | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
-            | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-        api!(RedisModule_SetModuleOptions)(ctx, options.cast_signed());
-        listeners::watch(ctx);
+        api!(RedisModule_SetModuleOptions)(ctx, options(&Context::new(ctx)).cast_signed());
         datatype::register(ctx)?;
-        commands::ALL.iter().try_for_each(|command| command.register(ctx))
+        commands::ALL.iter().try_for_each(|command| command.register(ctx))?;
+        // Last, when nothing can fail any more: Redis 7.0 takes back everything but this when it does not load the module
+        // after all, and would call what is no longer there.
+        listeners::watch(ctx);
+    }
+    Ok(())
+}
+
+/// What the module tells the server about itself.
+fn options(ctx: &Context) -> u32 {
+    // Files that are damaged are refused by us rather than aborted on. A change is signalled where there is one, so that
+    // a denied request disturbs neither WATCH nor caches. And nothing is kept outside the keys, so a replica may load
+    // its primary's while it still serves its own.
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    // For the same reason keys may be there that belong to a slot which is still arriving.
+    let is_valkey = info::section(ctx, c"server", |server| server.text(c"valkey_version").is_some());
+    if is_valkey {
+        options | VALKEY_HANDLES_SLOT_STREAMS
+    } else {
+        options
     }
 }
 

@@ -85,7 +85,7 @@ impl CommandSpec {
     /// # Safety
     /// To be called while the module is being loaded, with the context of that.
     pub unsafe fn register(&self, ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
-        let refused = || format!("the server refuses the command {}", self.name.to_string_lossy());
+        let refused = |what: &str| format!("the server refuses the command {}{what}", self.name.to_string_lossy());
         let (name, flags) = (self.name.as_ptr(), self.flags.as_ptr());
         let mut arguments: Vec<_> = self.arguments.iter().map(ArgumentSpec::to_raw).collect();
         let mut keys = [first_argument(), ending()];
@@ -105,16 +105,16 @@ impl CommandSpec {
         // block and end with a zeroed element as the server expects, and the server copies all of them.
         unsafe {
             if api!(RedisModule_CreateCommand)(ctx, name, Some(self.entry), flags, 1, 1, 1) != OK {
-                return Err(refused());
+                return Err(refused("; does another module have it?"));
             }
             let command = api!(RedisModule_GetCommand)(ctx, name);
             if command.is_null() || api!(RedisModule_SetCommandInfo)(command, &raw const info) != OK {
-                return Err(refused());
+                return Err(refused("'s description"));
             }
             // Redis 7.0 has no categories for the commands of modules.
             if let Some(set_categories) = raw::RedisModule_SetCommandACLCategories {
                 if set_categories(command, self.categories.as_ptr()) != OK {
-                    return Err(refused());
+                    return Err(refused("'s categories"));
                 }
             }
         }

@@ -26,13 +26,14 @@
 //! all the same have a listener that this does not know of, it is sent the command itself rather than nothing, see
 //! [`Context::count_change`].
 
-use std::ffi::{c_int, c_void, CStr};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use redis_module::raw;
 
 use super::api::OK;
 use super::entry::guard;
+use super::info::section;
 use super::{api, Context};
 
 /// What is known: one of the three below.
@@ -97,37 +98,4 @@ fn ask(ctx: &Context) -> bool {
         && section(ctx, c"cluster", |info| info.number(c"cluster_enabled") == Some(0));
     KNOWN.store(if nobody { NOBODY } else { SOMEBODY }, Ordering::Relaxed);
     !nobody
-}
-
-/// A section of `INFO`.
-struct Info {
-    data: *mut raw::RedisModuleServerInfoData,
-}
-
-/// Looks at a section of `INFO`.
-fn section(ctx: &Context, name: &CStr, look: impl FnOnce(&Info) -> bool) -> bool {
-    // SAFETY: the context is valid; what the server hands out is freed once, after it was looked at.
-    unsafe {
-        let info = Info { data: api!(RedisModule_GetServerInfo)(ctx.as_ptr(), name.as_ptr()) };
-        let found = look(&info);
-        api!(RedisModule_FreeServerInfo)(ctx.as_ptr(), info.data);
-        found
-    }
-}
-
-impl Info {
-    fn number(&self, field: &CStr) -> Option<u64> {
-        let mut error: c_int = 0;
-        // SAFETY: the section is there as long as `self` is.
-        let value = unsafe { api!(RedisModule_ServerInfoGetFieldUnsigned)(self.data, field.as_ptr(), &raw mut error) };
-        (error == OK).then_some(value)
-    }
-
-    fn text(&self, field: &CStr) -> Option<&CStr> {
-        // SAFETY: the server answers null or a string that lives as long as the section.
-        unsafe {
-            let value = api!(RedisModule_ServerInfoGetFieldC)(self.data, field.as_ptr());
-            (!value.is_null()).then(|| CStr::from_ptr(value))
-        }
-    }
 }

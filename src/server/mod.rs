@@ -8,6 +8,7 @@ pub mod clock;
 mod command;
 mod context;
 pub mod entry;
+pub mod info;
 pub mod listeners;
 pub mod log;
 
