@@ -105,9 +105,12 @@ pub(crate) use api;
 
 #[cfg(test)]
 mod tests {
+    use serial_test::serial;
+
     use super::{is_looked_for, missing};
 
     #[test]
+    #[serial(functions)]
     fn what_the_server_does_not_have_is_named() {
         // Here there is no server at all.
         assert_eq!(missing(), Some("RedisModule_CloseKey"));
