@@ -4,29 +4,22 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use common::load::under_load;
 use common::replicas::{attach, catch_up, digests_of};
 use common::traffic::all_digests;
 use common::{eventually, Client, Server};
 
+/// Settings with which a replica can go on where it was: there is room for all that it misses, and no ping comes between.
+const PARTIAL_RESYNC: [&str; 6] =
+    ["--repl-backlog-size", "64mb", "--repl-ping-replica-period", "3600", "--repl-diskless-sync-delay", "0"];
+
 /// Sends requests all the while that `meanwhile` runs, and before and after it.
 fn under_traffic<T>(server: &Server, meanwhile: impl FnOnce() -> T) -> T {
-    let mut client = server.connect();
-    requests(&mut client, 200);
-    let over = AtomicBool::new(false);
-    let result = thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                requests(&mut client, 20);
-            }
-        });
-        let result = meanwhile();
-        over.store(true, Ordering::Relaxed);
-        result
-    });
+    requests(&mut server.connect(), 200);
+    let result = under_load(server, 1, |_| |client: &mut Client| requests(client, 20), meanwhile);
     requests(&mut server.connect(), 200);
     result
 }
@@ -35,18 +28,9 @@ fn requests(client: &mut Client, count: usize) {
     for number in 0..count {
         let key = number % 4;
         client.limit(&format!("RL.SLIDINGLOG log{key} 1000000 1d"));
-        client.limit(&format!("RL.TOKENBUCKET bucket{key} 1000000 1000000/d"));
+        client.limit(&format!("RL.TOKENBUCKET bucket{key} 1000000 100/d"));
         client.limit(&format!("RL.SLIDINGCOUNTER counter{key} 1000000 10w"));
     }
-}
-
-/// Waits until everything that listens has begun to.
-fn no_child_is_left(client: &mut Client) {
-    eventually("the children end", || {
-        ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"]
-            .iter()
-            .all(|field| client.info(field) == "0")
-    });
 }
 
 fn assert_follows(primary: &Server, follower: &mut Client) {
@@ -74,12 +58,13 @@ fn a_replica_that_attaches_during_another_save_misses_nothing() {
     let mut client = primary.connect();
     requests(&mut client, 4);
     // The save that is under way, slowed down, is none for replicas: what is served after it began is not in it.
-    client.get::<()>("CONFIG SET rdb-key-save-delay 100000");
+    client.get::<()>("CONFIG SET rdb-key-save-delay 300000");
     client.get::<()>("BGSAVE");
     let mut follower = under_traffic(&primary, || {
         let mut follower = replica.connect();
         follower.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
         eventually("the replica waits", || client.info("connected_slaves") == "1");
+        assert_eq!(client.info("rdb_bgsave_in_progress"), "1", "it was to attach during that save");
         client.get::<()>("CONFIG SET rdb-key-save-delay 0");
         eventually("the replica is attached", || follower.info("master_link_status") == "up");
         follower
@@ -89,7 +74,7 @@ fn a_replica_that_attaches_during_another_save_misses_nothing() {
 
 #[test]
 fn a_replica_that_comes_back_misses_nothing() {
-    let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let primary = Server::start(&PARTIAL_RESYNC);
     let replica = Server::start(&[]);
     requests(&mut primary.connect(), 10);
     let mut follower = attach(&replica, &primary);
@@ -105,7 +90,7 @@ fn a_replica_that_comes_back_misses_nothing() {
 
 #[test]
 fn a_primary_that_was_a_replica_misses_nothing() {
-    let (first, second) = (Server::start(&["--repl-diskless-sync-delay", "0"]), Server::start(&[]));
+    let (first, second) = (Server::start(&PARTIAL_RESYNC), Server::start(&PARTIAL_RESYNC));
     requests(&mut first.connect(), 10);
     requests(&mut second.connect(), 10);
     let mut promoted = attach(&second, &first);
@@ -133,10 +118,11 @@ fn an_append_only_file_that_is_switched_on_misses_nothing() {
                 client.get::<()>(command);
             }
             client.get::<()>("CONFIG SET rdb-key-save-delay 0");
-            no_child_is_left(&mut client);
+            client.wait_for_files();
         });
         let before = all_digests(&mut client);
-        server.restart_with(&["--appendonly", "yes"]);
+        server.set(&["--appendonly", "yes"]);
+        server.restart();
         assert_eq!(all_digests(&mut server.connect()), before, "{commands:?}");
     }
 }

@@ -146,14 +146,14 @@ fn a_long_log_is_dumped_copied_and_freed_in_the_background() {
     assert_eq!(client.digest("copy"), before);
     assert_eq!(client.limit("RL.SLIDINGLOG restored 1000000 1d")[2], 899_999);
 
-    let freed: i64 = client.info("lazyfreed_objects").parse().expect("a number");
+    let freed = client.number("lazyfreed_objects");
     client.get::<()>("UNLINK log");
     client.get::<()>("CONFIG SET lazyfree-lazy-user-del yes");
     client.get::<()>("DEL copy");
-    eventually("both are freed by another thread", || client.info("lazyfreed_objects") == (freed + 2).to_string());
+    eventually("both are freed by another thread", || client.number("lazyfreed_objects") == freed + 2);
     client.limit("RL.TOKENBUCKET small 10 1");
     client.get::<()>("UNLINK small");
-    assert_eq!(client.info("lazyfreed_objects"), (freed + 2).to_string(), "a small one is freed at once");
+    assert_eq!(client.number("lazyfreed_objects"), freed + 2, "a small one is freed at once");
 }
 
 #[test]

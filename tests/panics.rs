@@ -38,7 +38,7 @@ fn a_panic_while_saving_leaves_the_last_good_file() {
     let good = std::fs::read(server.folder().join("dump.rdb")).expect("a snapshot");
     client.limit("RL.SLIDINGLOG key 10 1d");
     client.get::<()>("BGSAVE");
-    common::eventually("the child ends", || client.info("rdb_bgsave_in_progress") == "0");
+    client.wait_for_files();
     assert_eq!(client.info("rdb_last_bgsave_status"), "err");
     assert_eq!(std::fs::read(server.folder().join("dump.rdb")).expect("a snapshot"), good);
 }
@@ -66,9 +66,7 @@ fn a_panic_in_a_callback_of_the_type_is_caught() {
         client.limit("RL.SLIDINGLOG key 10 1d");
         let _ = client.call("CONFIG SET aof-use-rdb-preamble no");
         let _ = client.call("BGREWRITEAOF");
-        common::eventually("the child ends", || {
-            client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrite_scheduled") == "0"
-        });
+        client.wait_for_files();
         assert_eq!(client.info("aof_last_bgrewrite_status"), if callback == "aof_rewrite" { "err" } else { "ok" });
         assert_eq!(client.limit("RL.SLIDINGLOG other 10 1d")[0], 1, "{callback}");
         assert!(server.is_running(), "{callback}");

@@ -32,9 +32,7 @@ fn everything_is_restored_from_the_append_only_file() {
 
         let mut client = server.connect();
         client.get::<()>("BGREWRITEAOF");
-        eventually("the file is rewritten", || {
-            client.info("aof_rewrite_in_progress") == "0" && client.info("aof_rewrite_scheduled") == "0"
-        });
+        client.wait_for_files();
         assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
         server.restart();
         assert_eq!(all_digests(&mut server.connect()), before, "preamble {preamble}: rewritten");
@@ -57,7 +55,7 @@ fn a_long_log_is_rewritten_piece_by_piece() {
     client.eval::<()>(script, "log", &[]);
     let before = client.digest("log");
     client.get::<()>("BGREWRITEAOF");
-    eventually("the file is rewritten", || client.info("aof_rewrite_in_progress") == "0");
+    client.wait_for_files();
     server.restart();
     assert_eq!(server.connect().digest("log"), before);
 }
@@ -69,7 +67,7 @@ fn a_rewritten_file_can_be_piped_into_a_running_server() {
     send(&mut server, &mut client, 500);
     client.get::<()>("PERSIST slidinglog0");
     client.get::<()>("BGREWRITEAOF");
-    eventually("the file is rewritten", || client.info("aof_rewrite_in_progress") == "0");
+    client.wait_for_files();
     let expected = all_digests(&mut client);
     assert!(expected.iter().any(|(_, (_, expires))| *expires == -1));
 

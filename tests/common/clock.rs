@@ -1,11 +1,12 @@
 //! The server's wall clock, held by the test.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::compile;
 
 /// The time that a held clock shows at first: midnight, so every window that divides a day starts then.
 pub const START: u64 = 20_718 * 86_400 * 1_000_000;
@@ -68,16 +69,5 @@ impl Clock {
 /// The preload library, compiled once a test program.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/clock.c");
-        let output = folder.join(format!("clock-{}.so", std::process::id()));
-        let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        let done = compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&output).arg(source).status();
-        assert!(done.expect("a C compiler").success(), "the clock does not compile");
-        // Test programs run side by side: whoever comes last replaces a library that is the same.
-        let library = folder.join("clock.so");
-        fs::rename(&output, &library).expect("renamed");
-        library
-    })
+    LIBRARY.get_or_init(|| compile("clock"))
 }

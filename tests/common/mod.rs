@@ -2,7 +2,13 @@
 
 #![allow(dead_code)] // every test program uses some of it
 
+mod client;
 mod clock;
+pub mod cluster;
+pub mod dump;
+pub mod load;
+pub mod long_log;
+pub mod mutation;
 pub mod replicas;
 pub mod traffic;
 
@@ -14,8 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-use redis::{Connection, ConnectionLike, FromRedisValue, RedisError, Value};
-
+pub use client::Client;
 pub use clock::{Clock, START};
 
 /// Longer than anything takes on a slow and busy machine.
@@ -34,13 +39,31 @@ pub struct Server {
 impl Server {
     /// A server with the module, on the real clock.
     pub fn start(settings: &[&str]) -> Self {
+        Self::launch(&[], with_module(settings), Vec::new(), false)
+    }
+
+    /// A server that has no modules yet, and lets its clients load some.
+    pub fn without_module() -> Self {
+        let settings = ["--enable-module-command", "yes"].map(str::to_owned).to_vec();
         Self::launch(&[], settings, Vec::new(), false)
     }
 
     /// As [`Self::start`], with the server run by another program, such as valgrind; `{folder}` in its
     /// arguments is the server's folder.
     pub fn under(wrapper: &[String], settings: &[&str]) -> Self {
-        Self::launch(wrapper, settings, Vec::new(), false)
+        Self::launch(wrapper, with_module(settings), Vec::new(), false)
+    }
+
+    /// As [`Self::under`], where the other program may be unable to; then the result is all that was logged.
+    ///
+    /// # Errors
+    /// When the server does not start.
+    pub fn try_under(
+        wrapper: &[String],
+        settings: &[&str],
+        environment: Vec<(&'static str, PathBuf)>,
+    ) -> Result<Self, String> {
+        Self::try_launch(wrapper, with_module(settings), environment, false)
     }
 
     /// A server with the module whose clock the test holds; `None` on servers that do not follow such a clock, for
@@ -51,7 +74,7 @@ impl Server {
 
     /// As [`Self::with_clock`], with the server run by another program.
     pub fn with_clock_under(wrapper: &[String], settings: &[&str]) -> Option<Self> {
-        let mut server = Self::launch(wrapper, settings, Vec::new(), true);
+        let mut server = Self::launch(wrapper, with_module(settings), Vec::new(), true);
         let mut client = server.connect();
         // Neither the server nor the module in it may take its time from elsewhere, now or when it has moved.
         let follows = [START + 1_000_000, START].iter().all(|&now| {
@@ -63,8 +86,7 @@ impl Server {
         });
         if !follows {
             // Valkey from 8.1 on has a clock of its own; anywhere else the test's clock must be broken.
-            let version = client.info("valkey_version");
-            assert!(!version.is_empty() && version.as_str() >= "8.1", "the server does not follow the test's clock");
+            assert!(client.valkey_version() >= Some((8, 1)), "the server does not follow the test's clock");
             eprintln!("skipped: this server does not follow a clock that is held");
         }
         follows.then_some(server)
@@ -72,17 +94,15 @@ impl Server {
 
     /// A server with something more in its environment.
     pub fn with_environment(variable: &'static str, value: &str) -> Self {
-        Self::launch(&[], &[], vec![(variable, value.into())], false)
+        Self::launch(&[], with_module(&[]), vec![(variable, value.into())], false)
     }
 
     /// Starts a server that is expected to give up, and returns its log.
     pub fn refuses_to_start(settings: &[&str], environment: &[(&'static str, PathBuf)]) -> String {
         let folder = new_folder();
-        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let (mut child, port) = spawn_once(&folder, &[], &settings, environment);
+        let (mut child, port) = spawn_once(&folder, &[], &with_module(settings), environment);
         let started = wait_until_ready(&mut child, port);
-        let _ = child.kill();
-        let _ = child.wait();
+        end(&mut child);
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
         let _ = fs::remove_dir_all(folder);
         assert!(!started, "it starts:\n{log}");
@@ -91,21 +111,40 @@ impl Server {
 
     fn launch(
         wrapper: &[String],
-        settings: &[&str],
-        mut environment: Vec<(&'static str, PathBuf)>,
+        settings: Vec<String>,
+        environment: Vec<(&'static str, PathBuf)>,
         with_clock: bool,
     ) -> Self {
-        let folder = new_folder();
+        Self::try_launch(wrapper, settings, environment, with_clock)
+            .unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
+    }
+
+    /// Starts a server in a folder of its own. If it does not start, the result is all that was logged.
+    fn try_launch(
+        wrapper: &[String],
+        settings: Vec<String>,
+        mut environment: Vec<(&'static str, PathBuf)>,
+        with_clock: bool,
+    ) -> Result<Self, String> {
+        let (folder, wrapper) = (new_folder(), wrapper.to_vec());
         let clock = with_clock.then(|| Clock::new(&folder));
         environment.extend(clock.iter().flat_map(Clock::environment));
-        let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let wrapper = wrapper.to_vec();
-        let (child, port) = spawn(&folder, &wrapper, &settings, &environment);
-        Self { child, port, folder, wrapper, settings, environment, clock }
+        if let Some((child, port)) = try_spawn(&folder, &wrapper, &settings, &environment) {
+            return Ok(Self { child, port, folder, wrapper, settings, environment, clock });
+        }
+        let logs = fs::read_dir(&folder).expect("files").map(|file| file.expect("a file").path());
+        let logged: String = logs.filter_map(|path| fs::read_to_string(path).ok()).collect();
+        let _ = fs::remove_dir_all(folder);
+        Err(logged)
     }
 
     pub fn clock(&mut self) -> &mut Clock {
         self.clock.as_mut().expect("a server whose clock is held")
+    }
+
+    /// Hands the clock over, to whoever turns it while others use the server.
+    pub fn take_clock(&mut self) -> Clock {
+        self.clock.take().expect("a server whose clock is held")
     }
 
     pub fn held_clock(&mut self) -> Option<&mut Clock> {
@@ -125,29 +164,48 @@ impl Server {
     }
 
     pub fn connect(&self) -> Client {
-        let client = redis::Client::open(("127.0.0.1", self.port)).expect("an address");
-        let connection = client.get_connection().expect("a connection");
-        connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        Client { connection }
+        Client::to(self.port).expect("a connection")
     }
 
     /// Stops the server as an operator does, and starts it again on the same files.
     pub fn restart(&mut self) {
-        let _ = self.connect().call("SHUTDOWN");
-        self.child.wait().expect("it ends");
-        (self.child, self.port) = spawn(&self.folder, &self.wrapper, &self.settings, &self.environment);
+        self.stop();
+        self.start_again();
     }
 
-    /// As [`Self::restart`], with other settings.
-    pub fn restart_with(&mut self, settings: &[&str]) {
-        self.settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        self.restart();
+    /// Stops the server as an operator does.
+    pub fn stop(&mut self) {
+        eventually("the server ends", || {
+            // It may be unable to yet.
+            let _ = Client::to(self.port).map(|mut client| client.call("SHUTDOWN"));
+            !self.is_running()
+        });
     }
 
-    /// Stops the server, saving nothing, and says whether one starts on the same files.
+    /// Ends the server at once, whatever it and its children are doing, as an operator hopes never to.
+    pub fn crash(&mut self) {
+        end(&mut self.child);
+    }
+
+    /// As [`Self::crash`], while others still refer to the server.
+    pub fn kill(&self) {
+        kill(&self.child);
+    }
+
+    /// Starts the server again on the same files after it has ended.
+    pub fn start_again(&mut self) {
+        let started = try_spawn(&self.folder, &self.wrapper, &self.settings, &self.environment);
+        (self.child, self.port) = started.unwrap_or_else(|| panic!("the server does not start:\n{}", self.log()));
+    }
+
+    /// Gives the server other settings, from its next start on.
+    pub fn set(&mut self, settings: &[&str]) {
+        self.settings = with_module(settings);
+    }
+
+    /// Ends the server, saving nothing, and says whether one starts on the same files.
     pub fn try_restart(&mut self) -> bool {
-        let _ = self.connect().call("SHUTDOWN NOSAVE");
-        self.child.wait().expect("it ends");
+        self.crash();
         (self.child, self.port) = spawn_once(&self.folder, &self.wrapper, &self.settings, &self.environment);
         wait_until_ready(&mut self.child, self.port)
     }
@@ -159,8 +217,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        end(&mut self.child);
         if thread::panicking() {
             eprintln!("the log of the server on port {}:\n{}", self.port, self.log());
         }
@@ -173,32 +230,64 @@ fn new_folder() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let folder = env::temp_dir().join(format!("ratelimit-test-{}-{number}", std::process::id()));
+    // A program of the same number may have been killed with one of that name.
+    let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
     folder
 }
 
-/// The module as cargo has just built it, beside the test program.
+/// The module that `RATELIMIT_MODULE` names, or the one that cargo has just built, beside the test program.
 pub fn module() -> PathBuf {
-    env::current_exe().expect("a path").with_file_name("libredis_ratelimit.so")
+    let built = || env::current_exe().expect("a path").with_file_name("libredis_ratelimit.so");
+    env::var_os("RATELIMIT_MODULE").map_or_else(built, PathBuf::from)
 }
 
-/// Starts a server and waits until it answers. Between finding a free port and using it, another may take it: then the
-/// server ends, and another port is tried.
-fn spawn(
+/// A library, compiled from the file of this name beside this one.
+pub fn compile(name: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = format!("{}/tests/common/{name}.c", env!("CARGO_MANIFEST_DIR"));
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let output = folder.join(format!("{name}-{}-{number}.so", std::process::id()));
+    let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    let done = compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&output).arg(source).status();
+    assert!(done.expect("a C compiler").success(), "{name} does not compile");
+    // Tests run side by side: whoever comes last replaces a library that is the same.
+    let library = folder.join(format!("{name}.so"));
+    fs::rename(&output, &library).expect("renamed");
+    library
+}
+
+/// Settings that load the module, followed by others.
+fn with_module(settings: &[&str]) -> Vec<String> {
+    let module = module().to_string_lossy().into_owned();
+    let loaded = ["--loadmodule".to_owned(), module];
+    loaded.into_iter().chain(settings.iter().map(|setting| (*setting).to_owned())).collect()
+}
+
+/// Starts a server and waits until it answers; `None` if it does not. Between finding a free port and using it, another may
+/// take it: then the server ends, and another port is tried.
+fn try_spawn(
     folder: &Path,
     wrapper: &[String],
     settings: &[String],
     environment: &[(&'static str, PathBuf)],
-) -> (Child, u16) {
-    for _ in 0..10 {
+) -> Option<(Child, u16)> {
+    (0..5).find_map(|_| {
         let (mut child, port) = spawn_once(folder, wrapper, settings, environment);
         if wait_until_ready(&mut child, port) {
-            return (child, port);
+            return Some((child, port));
         }
-    }
-    let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
-    let _ = fs::remove_dir_all(folder);
-    panic!("the server does not start:\n{log}");
+        end(&mut child);
+        None
+    })
+}
+
+/// A setting that stands for a port that nobody uses.
+pub const FREE_PORT: &str = "{free port}";
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port()
 }
 
 fn spawn_once(
@@ -207,7 +296,7 @@ fn spawn_once(
     settings: &[String],
     environment: &[(&'static str, PathBuf)],
 ) -> (Child, u16) {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    let port = free_port();
     let program = env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
     let wrapper = wrapper.iter().map(|word| word.replace("{folder}", &folder.to_string_lossy()).into());
     let mut words = wrapper.chain([program.clone()]);
@@ -217,13 +306,13 @@ fn spawn_once(
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--enable-debug-command", "yes", "--logfile", "log", "--dir"])
         .arg(folder)
-        .arg("--loadmodule")
-        .arg(module())
-        .args(settings)
+        .args(settings.iter().map(|setting| setting.replace(FREE_PORT, &free_port().to_string())))
         .envs(environment.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null());
+        .stderr(Stdio::null())
+        // A group of its own, to be ended together with its children.
+        .process_group(0);
     // SAFETY: only a system call between fork and exec. The server ends with the thread of its test, even if that is
     // killed.
     unsafe {
@@ -234,6 +323,22 @@ fn spawn_once(
     }
     let child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
     (child, port)
+}
+
+/// Kills a server that has not been waited for, and its children.
+fn kill(child: &Child) {
+    let group = i32::try_from(child.id()).expect("a process");
+    // SAFETY: a system call on the group of a process that is our child; as long as nobody has waited for it, no other
+    // group has its number.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+}
+
+/// Ends a server and its children, if it has not ended yet.
+fn end(child: &mut Child) {
+    if child.try_wait().is_ok_and(|ended| ended.is_none()) {
+        kill(child);
+        let _ = child.wait();
+    }
 }
 
 fn wait_until_ready(child: &mut Child, port: u16) -> bool {
@@ -256,81 +361,18 @@ fn wait_until_ready(child: &mut Child, port: u16) -> bool {
     false
 }
 
+/// The append-only file that the server adds facts to.
+pub fn facts_file(server: &Server) -> PathBuf {
+    let folder = server.folder().join("appendonlydir");
+    let files = fs::read_dir(folder).expect("files").map(|file| file.expect("a file").path());
+    files.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).max().expect("a file")
+}
+
 /// Waits for something that happens soon.
 pub fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !happens() {
         assert!(Instant::now() < deadline, "in vain: {what}");
         thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// A connection that takes commands as one types them.
-pub struct Client {
-    connection: Connection,
-}
-
-impl Client {
-    /// Sends a command whose words are separated by blanks.
-    pub fn call(&mut self, command: &str) -> Result<Value, RedisError> {
-        let words: Vec<&[u8]> = command.split_whitespace().map(str::as_bytes).collect();
-        self.call_bytes(&words)
-    }
-
-    pub fn call_bytes(&mut self, words: &[&[u8]]) -> Result<Value, RedisError> {
-        let mut command = redis::Cmd::new();
-        for word in words {
-            command.arg(*word);
-        }
-        self.connection.req_command(&command).and_then(Value::extract_error)
-    }
-
-    /// The reply of a command that must not fail.
-    pub fn get<T: FromRedisValue>(&mut self, command: &str) -> T {
-        let reply = self.call(command).unwrap_or_else(|error| panic!("{command}: {error}"));
-        redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{command}: {error}"))
-    }
-
-    /// The replies to so many commands that are already in the form in which they are sent.
-    pub fn pipeline(&mut self, packed: &[u8], count: usize) -> Vec<Value> {
-        self.connection.req_packed_commands(packed, 0, count).expect("replies")
-    }
-
-    /// The reply of a Lua script that must not fail.
-    pub fn eval<T: FromRedisValue>(&mut self, script: &str, key: &str, args: &[&str]) -> T {
-        let mut words = vec![b"EVAL".as_slice(), script.as_bytes(), b"1", key.as_bytes()];
-        words.extend(args.iter().map(|arg| arg.as_bytes()));
-        let reply = self.call_bytes(&words).unwrap_or_else(|error| panic!("{script}: {error}"));
-        redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{script}: {error}"))
-    }
-
-    /// The integers with which a limiting command replies.
-    pub fn limit(&mut self, command: &str) -> Vec<i64> {
-        self.get(command)
-    }
-
-    /// The error of a command that must fail: its code and its message.
-    pub fn error(&mut self, command: &str) -> String {
-        let words: Vec<&[u8]> = command.split_whitespace().map(str::as_bytes).collect();
-        self.error_of(&words)
-    }
-
-    pub fn error_of(&mut self, words: &[&[u8]]) -> String {
-        match self.call_bytes(words) {
-            Ok(reply) => panic!("{words:?} replied {reply:?}"),
-            Err(error) => format!("{} {}", error.code().unwrap_or(""), error.detail().unwrap_or("")),
-        }
-    }
-
-    /// A field of `INFO`.
-    pub fn info(&mut self, field: &str) -> String {
-        let info: String = self.get("INFO everything");
-        let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")).map(str::to_owned));
-        line.unwrap_or_default()
-    }
-
-    /// What a key holds and when it expires: equal for equal keys on any server.
-    pub fn digest(&mut self, key: &str) -> (Vec<String>, i64) {
-        (self.get(&format!("DEBUG DIGEST-VALUE {key}")), self.get(&format!("PEXPIRETIME {key}")))
     }
 }

@@ -1,0 +1,244 @@
+//! Clusters of real servers, and a client that follows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use redis::cluster::ClusterConnection;
+use redis::{ConnectionLike, ErrorKind, Value};
+
+use super::{eventually, Client, Server, FREE_PORT, PATIENCE};
+
+pub const SLOTS: usize = 16_384;
+
+/// Nodes that share the slots evenly, and after them, in the same order, a replica of each if there are any.
+pub struct Cluster {
+    pub nodes: Vec<Server>,
+    pub primaries: usize,
+}
+
+impl Cluster {
+    /// A cluster in which nobody is expected to die, so that a busy machine does not look like it.
+    pub fn start(primaries: usize, with_replicas: bool) -> Self {
+        Self::with_node_timeout(Duration::from_secs(30), primaries, with_replicas)
+    }
+
+    /// A cluster in which a node that is silent for so long is taken for dead.
+    pub fn with_node_timeout(timeout: Duration, primaries: usize, with_replicas: bool) -> Self {
+        let count = if with_replicas { 2 * primaries } else { primaries };
+        let cluster = Self { nodes: (0..count).map(|_| node(timeout)).collect(), primaries };
+        let mut clients = cluster.connect();
+        for (other, node) in clients[1..].iter_mut().zip(&cluster.nodes[1..]).map(|(it, node)| (bus_port(it), node)) {
+            cluster.nodes[0].connect().get::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {other}", node.port));
+        }
+        eventually("all nodes know each other", || {
+            clients.iter_mut().all(|it| it.get::<String>("CLUSTER NODES").lines().count() == count)
+        });
+        for (index, client) in clients.iter_mut().enumerate().take(primaries) {
+            let (first, next) = (index * SLOTS / primaries, (index + 1) * SLOTS / primaries);
+            client.get::<()>(&format!("CLUSTER ADDSLOTSRANGE {first} {}", next - 1));
+        }
+        for (primary, replica) in clients[primaries..].iter_mut().enumerate() {
+            replica.get::<()>(&format!("CLUSTER REPLICATE {}", cluster.id(primary)));
+        }
+        eventually("everybody knows who has what", || {
+            clients.iter_mut().all(|client| {
+                let (info, nodes): (String, String) = (client.get("CLUSTER INFO"), client.get("CLUSTER NODES"));
+                ["cluster_state:ok", "cluster_slots_assigned:16384"].iter().all(|field| info.contains(field))
+                    && nodes.matches("slave").count() == count - primaries
+            })
+        });
+        eventually("the replicas are attached", || {
+            clients[primaries..].iter_mut().all(|replica| replica.info("master_link_status") == "up")
+        });
+        cluster
+    }
+
+    pub fn connect(&self) -> Vec<Client> {
+        self.nodes.iter().map(Server::connect).collect()
+    }
+
+    /// Connections to the nodes that have not been killed.
+    fn alive(&self) -> Vec<Client> {
+        self.nodes.iter().filter_map(|node| Client::to(node.port)).collect()
+    }
+
+    pub fn id(&self, node: usize) -> String {
+        self.nodes[node].connect().get("CLUSTER MYID")
+    }
+
+    /// Moves a slot from one node to another, key by key, as `redis-cli --cluster reshard` does it.
+    pub fn move_slot(&self, slot: usize, from: usize, to: usize) {
+        let (from_id, to_id) = (self.id(from), self.id(to));
+        let (mut source, mut target) = (self.nodes[from].connect(), self.nodes[to].connect());
+        set_slot(&mut target, &format!("{slot} IMPORTING {from_id}"));
+        set_slot(&mut source, &format!("{slot} MIGRATING {to_id}"));
+        loop {
+            let keys: Vec<String> = source.get(&format!("CLUSTER GETKEYSINSLOT {slot} 2"));
+            if keys.is_empty() {
+                break;
+            }
+            let (port, keys) = (self.nodes[to].port.to_string(), keys.iter().map(String::as_bytes));
+            let mut words = vec![b"MIGRATE".as_slice(), b"127.0.0.1", port.as_bytes(), b"", b"0", b"30000", b"KEYS"];
+            words.extend(keys);
+            source.call_bytes(&words).expect("keys are moved");
+        }
+        set_slot(&mut target, &format!("{slot} NODE {to_id}"));
+        // Or Redis 7.0 may remember of the new owner that it does not claim the slot, and take it away later.
+        drain(&mut self.alive());
+        set_slot(&mut source, &format!("{slot} NODE {to_id}"));
+        self.settle(slot, &to_id);
+    }
+
+    /// Waits until the cluster is at rest, with this node as the slot's owner. Changed again before that, it may end with
+    /// two opinions and drop keys, whatever modules it has: a message from before the last change, or an election under
+    /// way, can make a slot look as if its old owner had it by a newer decision.
+    fn settle(&self, slot: usize, owner: &str) {
+        eventually("all agree on who has the slot", || {
+            let mut alive = self.alive();
+            drain(&mut alive);
+            let views: Vec<_> = alive.iter_mut().filter_map(|client| View::of(client, slot)).collect();
+            views.iter().all(|view| view.owner == owner && view.is_calm() && *view == views[0])
+        });
+    }
+
+    /// Moves a slot as a stream, on servers that can do that: Valkey from 9 on.
+    pub fn stream_slot(&self, slot: usize, from: usize, to: usize) {
+        let (mut source, to_id) = (self.nodes[from].connect(), self.id(to));
+        source.get::<()>(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}"));
+        eventually("the slot has moved", || {
+            let migrations = format!("{:?}", source.get::<Vec<Value>>("CLUSTER GETSLOTMIGRATIONS"));
+            assert!(!migrations.contains("failed") && !migrations.contains("cancelled"), "{migrations}");
+            View::of(&mut source, slot).is_some_and(|view| view.owner == to_id)
+        });
+        self.settle(slot, &to_id);
+    }
+
+    /// A client that knows the cluster.
+    pub fn client(&self) -> ClusterClient {
+        let nodes = self.nodes.iter().map(|node| format!("redis://127.0.0.1:{}", node.port));
+        let client = redis::cluster::ClusterClientBuilder::new(nodes)
+            // Or it would ask again, and be served twice.
+            .response_timeout(PATIENCE)
+            .build()
+            .expect("addresses");
+        let connection = client.get_connection().expect("a connection");
+        ClusterClient { client, connection, was_cut_off: false }
+    }
+}
+
+/// Tells a node who has a slot. Valkey wants its replicas to confirm that, and soon; on a busy machine they may be late.
+fn set_slot(client: &mut Client, words: &str) {
+    eventually("the slot is set", || match client.call(&format!("CLUSTER SETSLOT {words}")) {
+        Ok(_) => true,
+        Err(error) if error.code() == Some("NOREPLICAS") => false,
+        Err(error) => panic!("CLUSTER SETSLOT {words}: {error}"),
+    });
+}
+
+/// Waits until nodes have received what they had to tell each other so far: once every one has answered, all of it is
+/// sent, and once they have again, it is read.
+fn drain(nodes: &mut [Client]) {
+    for _ in 0..2 {
+        for node in &mut *nodes {
+            let _ = node.call("PING");
+        }
+    }
+}
+
+/// The cluster as a node sees it.
+#[derive(PartialEq, Eq)]
+struct View {
+    /// Who has the slot that was asked for.
+    owner: String,
+    /// The number of each primary's last decision. Of two that claim a slot, the one with the larger number has it.
+    epochs: BTreeMap<String, u64>,
+    /// Whether a primary is dead and has no successor yet.
+    is_headless: bool,
+}
+
+impl View {
+    /// `None` if the node does not answer.
+    fn of(client: &mut Client, slot: usize) -> Option<Self> {
+        let covers = |range: &&str| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (first.parse::<usize>(), last.parse::<usize>());
+            first.is_ok_and(|first| first <= slot) && last.is_ok_and(|last| slot <= last)
+        };
+        let nodes: String = client.call("CLUSTER NODES").and_then(|nodes| Ok(redis::from_redis_value(nodes)?)).ok()?;
+        let mut view = Self { owner: String::new(), epochs: BTreeMap::new(), is_headless: false };
+        for line in nodes.lines() {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let [id, _, flags, _, _, _, epoch, _, slots @ ..] = &fields[..] else { panic!("what is {line}?") };
+            let has = |flag| flags.split(',').any(|it| it == flag);
+            if slots.iter().any(covers) {
+                (*id).clone_into(&mut view.owner);
+            }
+            if has("master") {
+                view.epochs.insert((*id).to_owned(), epoch.parse().expect("a number"));
+            }
+            view.is_headless |= has("fail") && !slots.is_empty();
+        }
+        Some(view)
+    }
+
+    /// Whether no election is about to be held, or has ended in a draw.
+    fn is_calm(&self) -> bool {
+        let distinct: BTreeSet<_> = self.epochs.values().collect();
+        !self.is_headless && distinct.len() == self.epochs.len()
+    }
+}
+
+/// A node of a cluster; its bus listens on a port of its own, since the usual distance may lead beyond the last port.
+fn node(timeout: Duration) -> Server {
+    Server::start(&[
+        "--cluster-enabled",
+        "yes",
+        "--cluster-port",
+        FREE_PORT,
+        "--cluster-require-full-coverage",
+        "no",
+        "--cluster-node-timeout",
+        &timeout.as_millis().to_string(),
+        "--repl-diskless-sync-delay",
+        "0",
+    ])
+}
+
+fn bus_port(client: &mut Client) -> String {
+    let nodes: String = client.get("CLUSTER NODES");
+    nodes.split(['@', ',', ' ']).nth(2).expect("an address").to_owned()
+}
+
+/// A client that follows slots wherever they go: it handles redirections by itself, and reconnects where a connection
+/// breaks. Every other error is one that its user would see.
+pub struct ClusterClient {
+    client: redis::cluster::ClusterClient,
+    connection: ClusterConnection,
+    /// Whether a connection broke. What was asked at that moment may have been served without an answer.
+    pub was_cut_off: bool,
+}
+
+impl ClusterClient {
+    pub fn limit(&mut self, command: &str) -> Vec<i64> {
+        let mut request = redis::Cmd::new();
+        for word in command.split_whitespace() {
+            request.arg(word);
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.connection.req_command(&request).and_then(Value::extract_error) {
+                Ok(reply) => return redis::from_redis_value(reply).expect("integers"),
+                Err(error) if error.is_io_error() || error.kind() == ErrorKind::ClusterConnectionNotFound => {
+                    assert!(Instant::now() < deadline, "{command}: {error}");
+                    self.was_cut_off = true;
+                    thread::sleep(Duration::from_millis(50));
+                    if let Ok(connection) = self.client.get_connection() {
+                        self.connection = connection;
+                    }
+                }
+                Err(error) => panic!("{command}: {error}"),
+            }
+        }
+    }
+}
