@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{Client, Server};
+use std::fs;
+
+use common::dump::with_checksum;
+use common::{facts_file, Client, Server};
 
 /// Makes a server with one key of each algorithm and returns their names.
 fn server_with_keys() -> (Server, Client, [&'static str; 5]) {
@@ -48,8 +51,7 @@ fn damaged_dumps_are_refused_or_harmless() {
 
 /// Restores a payload under a checksum that fits; whatever comes of it must work.
 fn restore(client: &mut Client, body: &[u8]) -> bool {
-    let mut payload = body.to_vec();
-    payload.extend_from_slice(&crc64(body).to_le_bytes());
+    let payload = with_checksum(body);
     client.get::<()>("DEL restored");
     let accepted = client.call_bytes(&[b"RESTORE", b"restored", b"0", &payload]).is_ok();
     if accepted && client.get::<String>("TYPE restored") == "ratelimit" {
@@ -62,28 +64,12 @@ fn restore(client: &mut Client, body: &[u8]) -> bool {
     accepted
 }
 
-/// The checksum at the end of a dump: CRC-64 with the polynomial of Jones, bits reflected.
-fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(
-            crc ^ u64::from(*byte),
-            |crc, _| {
-                if crc & 1 == 1 {
-                    crc >> 1 ^ 0x95AC_9329_AC4B_C9B5
-                } else {
-                    crc >> 1
-                }
-            },
-        )
-    })
-}
-
 #[test]
 fn the_checksum_of_these_tests_is_the_servers() {
     let (_server, mut client, _) = server_with_keys();
     let dump: Vec<u8> = client.get("DUMP bucket");
-    let (body, sum) = dump.split_at(dump.len() - 8);
-    assert_eq!(crc64(body).to_le_bytes(), sum);
+    let body = &dump[..dump.len() - 8];
+    assert_eq!(with_checksum(body), dump);
     assert!(restore(&mut client, body), "a payload that is not damaged");
 }
 
@@ -103,8 +89,8 @@ fn a_dump_of_another_version_is_refused() {
 fn damaged_facts_are_refused_and_change_nothing() {
     let (mut server, mut client, keys) = server_with_keys();
     let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
-    let memory: i64 = client.info("used_memory").parse().expect("a number");
-    let damaged: [&[u8]; 14] = [
+    let memory = client.number("used_memory");
+    let damaged: [&[u8]; 15] = [
         b"",
         b"\0",
         b"\x01",
@@ -119,6 +105,8 @@ fn damaged_facts_are_refused_and_change_nothing() {
         b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\x01\x01",
         b"\x02\x01\x04\x0a\xc0\x84\x3d\x00",
         b"\x09",
+        // No entries.
+        b"\x03\x01",
         // A state of another version, and one that is whole but for a count above twice the limit.
         b"\x02\x02\x03\x0a\xc0\x84\x3d\x01\x01",
         b"\x02\x01\x03\x0a\xc0\x84\x3d\x01\x15",
@@ -143,9 +131,40 @@ fn damaged_facts_are_refused_and_change_nothing() {
     assert!(client.error("RL.APPLY").to_lowercase().starts_with("err wrong number of arguments"));
     assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
     assert_eq!(client.get::<i64>("EXISTS new"), 0);
-    let grown = client.info("used_memory").parse::<i64>().expect("a number") - memory;
+    let grown = client.number("used_memory") - memory;
     assert!(grown < 1_000_000, "{grown} bytes more");
     client.get::<()>("SET string 1");
     assert!(client.error_of(&[b"RL.APPLY", b"string", taken]).starts_with("WRONGTYPE"));
     assert!(server.is_running());
+}
+
+#[test]
+fn a_damaged_fact_in_an_append_only_file_is_reported_and_the_rest_loaded() {
+    let settings = ["--appendonly", "yes", "--appendfsync", "always"];
+    let mut server = Server::start(&settings);
+    let mut client = server.connect();
+    client.limit("RL.TOKENBUCKET before 10 1/h");
+    client.limit("RL.SLIDINGLOG damaged 10 1d");
+    client.limit("RL.FIXEDWINDOW after 10 10w");
+    let intact = ["before", "after"];
+    let digests = intact.map(|key| client.digest(key));
+    server.crash();
+    let file = facts_file(&server);
+    let mut bytes = fs::read(&file).expect("a file");
+    // The fact follows the key, each behind its length; it starts with its kind.
+    let key = bytes.windows(11).position(|bytes| bytes == b"\r\ndamaged\r\n").expect("the key") + 11;
+    let kind = key + bytes[key..].iter().position(|&byte| byte == b'\n').expect("a length") + 1;
+    assert_eq!(bytes[kind], 1);
+    bytes[kind] = 9;
+    fs::write(&file, bytes).expect("damaged");
+
+    server.start_again();
+    let mut client = server.connect();
+    assert_eq!(intact.map(|key| client.digest(key)), digests);
+    assert_eq!(client.get::<i64>("EXISTS damaged"), 0);
+    let log = server.log();
+    assert!(log.contains("== CRITICAL ==") && log.contains("the fact is damaged or of an unknown version"), "{log}");
+    // Whoever would rather have no server than one that has forgotten something can have that.
+    server.set(&[&settings[..], &["--propagation-error-behavior", "panic"]].concat());
+    assert!(!server.try_restart());
 }

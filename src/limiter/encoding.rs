@@ -174,5 +174,7 @@ pub fn encode_piece(piece: Piece<'_>, out: &mut Vec<u8>) {
 /// Reads what [`encode_piece`] wrote; the entries themselves are checked by [`Limiter::append`].
 pub fn decode_piece(bytes: &[u8]) -> Option<Piece<'_>> {
     let mut reader = Reader::new(bytes);
-    Some(Piece { base: reader.varint()?, bytes: reader.rest() })
+    let piece = Piece { base: reader.varint()?, bytes: reader.rest() };
+    // There is none without entries: a file full of them would only cost time.
+    (!piece.bytes.is_empty()).then_some(piece)
 }
