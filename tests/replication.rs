@@ -51,14 +51,13 @@ fn replicas_are_told_of_what_was_taken_and_of_nothing_else() {
     eventually("three facts arrive", || {
         applied(&mut follower) || follower.info("cmdstat_RL.APPLY").contains("calls=3,")
     });
-    let offset = client.info("master_repl_offset");
+    let offset = client.number("master_repl_offset");
     for _ in 0..20 {
         assert_eq!(client.limit("RL.FIXEDWINDOW key 3 10w")[0], 0);
         assert_eq!(client.limit("RL.FIXEDWINDOW other 3 10w COST 4")[3], -1);
     }
     // Pings of the primary move the offset too, but by 14 bytes once in ten seconds, not by twenty facts.
-    let moved =
-        client.info("master_repl_offset").parse::<i64>().expect("a number") - offset.parse::<i64>().expect("a number");
+    let moved = client.number("master_repl_offset") - offset;
     assert!(moved <= 5 * 14, "denials sent {moved} bytes");
 }
 
@@ -121,4 +120,19 @@ fn a_promoted_replica_goes_on_where_the_primary_was() {
     follower.get::<()>("REPLICAOF NO ONE");
     assert_eq!(follower.limit("RL.SLIDINGLOG log 10 1d")[..3], [1, 10, 2]);
     assert_eq!(follower.limit("RL.SLIDINGLOG log 10 1d COST 3")[..3], [0, 10, 2]);
+}
+
+#[test]
+fn a_client_can_wait_for_replicas_and_a_primary_can_ask_for_them() {
+    let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start(&[]);
+    let mut client = primary.connect();
+    let mut follower = attach(&replica, &primary);
+    client.limit("RL.SLIDINGLOG log 10 1d");
+    assert_eq!(client.get::<i64>("WAIT 1 60000"), 1);
+    assert_eq!(follower.get::<i64>("EXISTS log"), 1);
+    let before = client.digest("log");
+    client.get::<()>("CONFIG SET min-replicas-to-write 2");
+    assert!(client.error("RL.SLIDINGLOG log 10 1d").starts_with("NOREPLICAS"));
+    assert_eq!(client.digest("log"), before);
 }
