@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench bench-instructions lint install uninstall clean
+.PHONY: help setup build run test test-faults bench bench-instructions lint install uninstall clean
 
 help: ## list what there is to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,9 +27,18 @@ build: setup ## build the module
 run: build ## build the module and start a server with it (PORT=6379, or the next free one)
 	@scripts/run "$(REDIS_SERVER)" "$(MODULE)" "$(PORT)"
 
-test: setup ## run all tests (REDIS_SERVER=/path/to/valkey-server for another server)
+test: setup ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
+
+# Only what is lost for sure counts: the test harness of Rust has some that is perhaps.
+MEMCHECK := valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
+test-faults: build ## run the longer tests, the live module under valgrind, and all tests on the module as it is shipped
+	@scripts/setup "$(REDIS_SERVER)" valgrind
+	$(CARGO) test --locked --lib --config "target.'cfg(unix)'.runner = '$(MEMCHECK)'"
+	$(CARGO) test --locked --test memcheck -- --ignored
+	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked
+	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked --test memory -- --ignored
 
 bench: setup ## measure the server's time and memory for each command, beside plain writes and Lua scripts
 	$(CARGO) bench --locked --bench bench -- time $(PARTS)

@@ -1,0 +1,175 @@
+//! The live module under valgrind's memcheck: no access to memory that is not its own, no use of what was never
+//! written, and nothing left behind.
+
+mod common;
+
+use std::fs;
+
+use common::dump::{damaged, with_checksum};
+use common::mutation::mutate;
+use common::replicas::{attach, catch_up};
+use common::traffic::Requests;
+use common::{compile, eventually, module, Client, Server};
+use fastrand::Rng;
+use redis_ratelimit::limiter::{Algorithm, Limiter, Quota};
+use redis_ratelimit::replication::{state_facts, TakenBytes};
+
+/// A server under memcheck; `None` where valgrind cannot run it.
+fn under_memcheck() -> Option<Server> {
+    let wrapper = [
+        "valgrind",
+        "--trace-children=yes",
+        "--leak-check=full",
+        "--num-callers=40",
+        "--soname-synonyms=somalloc=*jemalloc*",
+        "--log-file={folder}/memcheck.%p",
+    ];
+    let settings = [
+        "--enable-module-command",
+        "yes",
+        "--aof-use-rdb-preamble",
+        "no",
+        "--repl-diskless-sync-delay",
+        "0",
+        // The compression looks at memory that it has not written, to no harm.
+        "--rdbcompression",
+        "no",
+    ];
+    let server = Server::try_under(&wrapper.map(str::to_owned), &settings, vec![("LD_PRELOAD", compile("sized_free"))]);
+    server
+        .map_err(|log| {
+            // It needs to know the names in the server's C library.
+            assert!(log.contains("a function redirection"), "{log}");
+            eprintln!("skipped: valgrind cannot run this server, whose C library has no debug symbols");
+        })
+        .ok()
+}
+
+/// Brings damaged dumps and facts, and uses what comes of them.
+fn damage(client: &mut Client, dump: &[u8], command: &str) {
+    let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == command).expect("an algorithm");
+    let quota = Quota::parse(algorithm, b"700", b"1").expect("a quota");
+    let mut limiter = Limiter::new(&quota);
+    limiter.take(&quota, 3, 1_790_000_000_000_000).expect("its own algorithm");
+    let mut facts: Vec<Vec<u8>> = state_facts(&limiter).collect();
+    facts.push(TakenBytes::new(&quota, 3, 1_790_000_000_000_001).as_slice().to_vec());
+    let mut random = Rng::with_seed(3);
+    for _ in 0..60 {
+        let payload = with_checksum(&damaged(&mut random, dump, dump));
+        let _ = client.call_bytes(&[b"RESTORE", b"restored", b"0", &payload, b"REPLACE"]);
+        for fact in &facts {
+            let _ = client.call_bytes(&[b"RL.APPLY", b"applied", &mutate(&mut random, fact, &facts[0])]);
+        }
+        for key in ["restored", "applied"] {
+            let _ = client.call(&format!("RL.{command} {key} 7 7 FORCE"));
+        }
+    }
+    for fact in &facts {
+        client.call_bytes(&[b"RL.APPLY", command.as_bytes(), fact]).expect("applied");
+    }
+    client.get::<()>("DEL applied restored");
+}
+
+/// All that clients, replicas and files make the module do.
+fn mixed_run(server: &Server, client: &mut Client) {
+    let replica = Server::start(&[]);
+    let mut follower = attach(&replica, server);
+    for request in Requests::new(1).take(400).chain(Requests::lasting(1).take(400)) {
+        client.limit(&request);
+    }
+    for bad in ["k", "k 0 1", "k 1 0", "k 1 1 COST", "k 1 1 COST x", "k 1 1 NO", "tokenbucket0 1 1", "fixedwindow0 1 1"]
+    {
+        let _ = client.call(&format!("RL.LEAKYBUCKET {bad}"));
+    }
+    client.get::<()>("SET string x");
+    assert!(client.error("RL.SLIDINGLOG string 1 1").starts_with("WRONGTYPE"));
+    let grow = "for i = 1, 3000 do redis.call('RL.SLIDINGLOG', KEYS[1], 2000, '1d', 'COST', i % 5 + 1, 'FORCE') end";
+    client.eval::<()>(grow, "log", &[]);
+    for window in ["1ms", "2ms", "1d"] {
+        client.limit(&format!("RL.SLIDINGLOG slidinglog0 100000 {window} FORCE"));
+    }
+
+    for (key, command, pace) in [
+        ("log", "SLIDINGLOG", "1d"),
+        ("tokenbucket0", "TOKENBUCKET", "10/d"),
+        ("leakybucket0", "LEAKYBUCKET", "10/d"),
+        ("fixedwindow0", "FIXEDWINDOW", "100w"),
+        ("slidinglog1", "SLIDINGLOG", "1d"),
+        ("slidingcounter0", "SLIDINGCOUNTER", "100w"),
+    ] {
+        client.limit(&format!("RL.{command} {key} 2000 {pace} FORCE"));
+        let dump: Vec<u8> = client.get(&format!("DUMP {key}"));
+        assert!(client.call_bytes(&[b"RESTORE", key.as_bytes(), b"0", &dump, b"REPLACE"]).is_ok());
+        damage(client, &dump[..dump.len() - 8], command);
+        client.get::<()>(&format!("COPY {key} copy REPLACE"));
+        client.get::<()>(&format!("RENAME copy {key}"));
+        client.get::<i64>(&format!("MEMORY USAGE {key}"));
+        client.digest(key);
+    }
+    catch_up(client, &mut follower);
+    assert_eq!(client.digest("log"), follower.digest("log"));
+
+    client.get::<()>("DEBUG RELOAD");
+    for command in ["BGSAVE", "CONFIG SET appendonly yes", "BGREWRITEAOF"] {
+        client.get::<()>(command);
+        client.wait_for_files();
+    }
+    client.get::<()>("DEBUG LOADAOF");
+    assert_eq!(client.digest("log").0, follower.digest("log").0);
+    assert!(client.call(&format!("MODULE LOAD {}", module().display())).is_err());
+    client.get::<()>("UNLINK log");
+    client.get::<()>("DEL slidinglog1 tokenbucket0");
+    client.get::<()>("FLUSHALL ASYNC");
+    client.limit("RL.SLIDINGLOG log 10 1d");
+    eventually("all is freed", || client.info("lazyfree_pending_objects") == "0");
+}
+
+#[test]
+#[ignore = "takes long: make test-faults"]
+fn a_mixed_run_touches_and_leaks_nothing() {
+    let Some(mut server) = under_memcheck() else { return };
+    mixed_run(&server, &mut server.connect());
+    // Whatever is there without a key is lost.
+    server.connect().get::<()>("FLUSHALL SYNC");
+    server.stop();
+    let report = |name: &str| fs::read_to_string(server.folder().join(name)).expect("a report");
+    let of_server = format!("memcheck.{}", server.pid());
+    // All memory is seen, or nothing could be found.
+    let allocations = report(&of_server).split_once("total heap usage: ").and_then(|(_, rest)| {
+        let (count, _) = rest.split_once(' ')?;
+        count.replace(',', "").parse::<u64>().ok()
+    });
+    assert!(
+        allocations > Some(50_000),
+        "valgrind sees {allocations:?} allocations; does the server bring its allocator?"
+    );
+
+    let files = fs::read_dir(server.folder()).expect("files").map(|file| file.expect("a file").file_name());
+    let names = files.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.starts_with("memcheck."));
+    let names: Vec<String> = names.collect();
+    assert!(names.len() > 2, "the server, and the children that saved: {names:?}");
+    let ours = |name: &String| {
+        let complaints = complaints(&report(name)).into_iter();
+        complaints.filter(|complaint| is_ours(complaint, *name == of_server)).collect::<Vec<_>>()
+    };
+    let ours: Vec<String> = names.iter().flat_map(ours).collect();
+    assert!(ours.is_empty(), "{} complaints:\n{}", ours.len(), ours.join("\n\n"));
+}
+
+/// What memcheck complains of, each with the way that led there.
+fn complaints(report: &str) -> Vec<String> {
+    let lines: Vec<&str> = report.lines().filter_map(|line| line.split_once("== ").map(|(_, text)| text)).collect();
+    let complaints = lines.split(|line| line.trim().is_empty()).map(|lines| lines.join("\n"));
+    complaints.filter(|complaint| complaint.contains("   at 0x")).collect()
+}
+
+/// Whether the module is to blame. Servers point to the middle of their strings, and mark the pointers to their keys,
+/// so memcheck takes what they hold for possibly lost. Hence of what is not lost for sure only the module's own
+/// allocations count, and only where no keys are left.
+fn is_ours(complaint: &str, no_keys_are_left: bool) -> bool {
+    if complaint.contains(" possibly lost in loss record ") {
+        no_keys_are_left && complaint.contains("ServerAllocator")
+    } else {
+        complaint.contains("redis_ratelimit")
+    }
+}
