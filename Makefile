@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-faults bench bench-instructions lint install uninstall clean
+.PHONY: help setup build run test test-faults fuzz bench bench-instructions lint install uninstall clean
 
 help: ## list what there is to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,13 @@ test-faults: build ## run the longer tests, the live module under valgrind, and 
 	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked
 	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked --test memory -- --ignored
 
+# How long `make fuzz` goes on with each target.
+FUZZ_SECONDS ?= 120
+fuzz: ## throw hostile input at everything that reads any (FUZZ_SECONDS=120 for each part)
+	@scripts/setup "$(REDIS_SERVER)" g++
+	scripts/fuzz $(FUZZ_SECONDS)
+	HOSTILE_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --locked --test hostile
+
 bench: setup ## measure the server's time and memory for each command, beside plain writes and Lua scripts
 	$(CARGO) bench --locked --bench bench -- time $(PARTS)
 
@@ -47,9 +54,10 @@ bench-instructions: ## count the server's instructions for the same, which no bu
 	@scripts/setup "$(REDIS_SERVER)" valgrind
 	$(CARGO) bench --locked --bench bench -- instructions $(PARTS)
 
-lint: setup ## check format, clippy and documentation, warnings denied
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets --all-features -- -D warnings
+lint: ## check format, clippy and documentation, warnings denied
+	@scripts/setup "$(REDIS_SERVER)" g++
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
 
 # Built only if it is not there, so that `sudo make install` needs no cargo.

@@ -1,0 +1,227 @@
+//! What is tried with hostile bytes, and what must be true of it. Each function takes any input and panics if something
+//! is wrong. They are driven by libFuzzer (`make fuzz`) and, for a short while, by `tests/fuzz.rs`.
+
+use arbitrary::Unstructured;
+use redis_ratelimit::commands::Options;
+use redis_ratelimit::limiter::varint::Reader;
+use redis_ratelimit::limiter::{
+    decode_quota, encode_quota, Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, Saved, MAX_AMOUNT,
+    MAX_TIME,
+};
+use redis_ratelimit::replication::{state_facts, Fact, TakenBytes};
+
+/// Takes any input, and panics if something is wrong.
+pub type Target = fn(&[u8]);
+
+/// Everything that is tried, by name.
+pub const TARGETS: [(&str, Target); 4] =
+    [("arguments", arguments), ("facts", facts), ("snapshots", snapshots), ("requests", requests)];
+
+/// A hundred years, the longest that anything takes to be as good as new, in microseconds.
+const LONGEST: Micros = 36_500 * 86_400_000_000;
+
+/// The arguments of a request: a byte for the algorithm, then words that are separated by zero bytes.
+pub fn arguments(input: &[u8]) {
+    let Some((&algorithm, words)) = input.split_first() else { return };
+    let algorithm = Algorithm::ALL[usize::from(algorithm) % Algorithm::ALL.len()];
+    let mut words = words.split(|&byte| byte == 0);
+    let (Some(a), Some(b)) = (words.next(), words.next()) else { return };
+    let options = Options::parse(words).inspect_err(|error| assert_readable(error));
+    let quota = Quota::parse(algorithm, a, b).inspect_err(|error| assert_readable(&error.to_string()));
+    let Ok(quota) = quota else { return };
+    assert_eq!(quota.algorithm(), algorithm);
+    assert_survives_encoding(&quota);
+    let options = options.unwrap_or_default();
+    assert!((1..=MAX_AMOUNT).contains(&options.cost));
+    for now in [0, 1_790_000_000_000_000, MAX_TIME] {
+        let decision = request(&mut Limiter::new(&quota), &quota, options.cost, options.force, now);
+        // Nothing was used yet, so whatever fits at all is allowed.
+        assert_eq!(decision.allowed, options.cost <= limit(&quota), "{quota:?}");
+    }
+}
+
+/// Facts that arrive for one key one after the other, from an append-only file or a primary.
+pub fn facts(input: &[u8]) {
+    let mut input = Unstructured::new(input);
+    let (mut held, mut read) = (None::<Limiter>, 0);
+    while let Some(bytes) = record(&mut input) {
+        read += bytes.len();
+        let Some(fact) = Fact::decode(bytes) else { continue };
+        let before = held.clone();
+        match fact.apply(held.as_mut()) {
+            Ok(Some(limiter)) => held = Some(limiter),
+            Ok(None) => {}
+            Err(_) => assert_eq!(held, before, "a fact that was refused has changed something"),
+        }
+        if let Some(limiter) = &held {
+            assert_sound(limiter, read);
+        }
+    }
+    if let Some(limiter) = held {
+        use_it(limiter, &mut input);
+    }
+}
+
+/// A key of a snapshot or a dump.
+pub fn snapshots(input: &[u8]) {
+    let mut saved = Input { rest: Unstructured::new(input) };
+    let Ok(limiter) = Limiter::load(&mut saved) else { return };
+    assert_sound(&limiter, input.len());
+    use_it(limiter, &mut saved.rest);
+}
+
+/// Requests with any quotas at any times, to a primary and by way of its facts to a replica.
+pub fn requests(input: &[u8]) {
+    let mut input = Unstructured::new(input);
+    let mut primary_and_replica = None::<(Limiter, Limiter)>;
+    while let Some((quota, cost, force, now)) = step(&mut input) {
+        let (primary, replica) =
+            primary_and_replica.get_or_insert_with(|| (Limiter::new(&quota), Limiter::new(&quota)));
+        let before = primary.clone();
+        let Ok(decision) = primary.request(&quota, cost, force, now) else {
+            assert_eq!(*primary, before, "another algorithm has changed something");
+            continue;
+        };
+        assert_sane(&quota, &decision);
+        if decision.taken {
+            let fact = TakenBytes::new(&quota, cost, now);
+            let fact = Fact::decode(fact.as_slice()).expect("a fact");
+            assert_eq!(fact.apply(Some(replica)), Ok(None));
+        } else {
+            assert_eq!(*primary, before, "a denied request has changed something");
+        }
+        assert_eq!(primary, replica);
+    }
+    if let Some((primary, _)) = primary_and_replica {
+        assert_sound(&primary, usize::MAX);
+    }
+}
+
+/// The next bytes with a length before them: a byte, or two more after the largest byte there is.
+fn record<'a>(input: &mut Unstructured<'a>) -> Option<&'a [u8]> {
+    let length = match input.arbitrary::<u8>().ok()? {
+        u8::MAX => input.arbitrary::<u16>().ok()?,
+        length => length.into(),
+    };
+    // What is empty because the input ends is nothing.
+    if input.is_empty() {
+        return None;
+    }
+    input.bytes(usize::from(length).min(input.len())).ok()
+}
+
+/// What was saved as the input has it: numbers are a byte, the last of which is the largest number there is; bytes have
+/// a length before them.
+struct Input<'a> {
+    rest: Unstructured<'a>,
+}
+
+impl Saved for Input<'_> {
+    fn number(&mut self) -> Option<u64> {
+        self.rest.arbitrary().ok().map(|byte: u8| if byte == u8::MAX { u64::MAX } else { byte.into() })
+    }
+
+    fn bytes<T>(&mut self, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        read(record(&mut self.rest)?)
+    }
+}
+
+/// The next request.
+fn step(input: &mut Unstructured<'_>) -> Option<(Quota, u64, bool, Micros)> {
+    if input.is_empty() {
+        return None;
+    }
+    let algorithm = Algorithm::ALL[usize::from(input.arbitrary::<u8>().ok()?) % Algorithm::ALL.len()];
+    let amount = |input: &mut Unstructured<'_>| -> Option<u64> {
+        let small = input.arbitrary::<bool>().ok()?;
+        input.int_in_range(1..=if small { 20 } else { MAX_AMOUNT }).ok()
+    };
+    let limit = amount(input)?;
+    let paces = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+        ["1", "3/5s", "100/m", "0.333", "1/3650d", "999999999.999", "13/h", "4294967311/7s"]
+    } else {
+        ["1", "1ms", "7ms", "60", "1h", "3650d", "333333us", "1d"]
+    };
+    let quota = Quota::parse(algorithm, limit.to_string().as_bytes(), input.choose(&paces).ok()?.as_bytes()).ok()?;
+    let now = input.int_in_range(0..=MAX_TIME).ok()?;
+    Some((quota, amount(input)?, input.arbitrary().ok()?, now))
+}
+
+/// Uses a limiter that came from bytes, in all the ways there are, at times that the input chooses and at the extremes.
+fn use_it(mut limiter: Limiter, input: &mut Unstructured<'_>) {
+    let held = limiter.quota();
+    let any = input.int_in_range(0..=MAX_TIME).unwrap_or(0);
+    for now in [any, limiter.idle_at().min(MAX_TIME), 0, MAX_TIME, any] {
+        for (cost, force) in [(1, false), (MAX_AMOUNT, false), (1, true), (MAX_AMOUNT, true), (1, false)] {
+            request(&mut limiter, &held, cost, force, now);
+        }
+        if let Some((quota, cost, force, now)) = step(input) {
+            let before = limiter.clone();
+            match limiter.request(&quota, cost, force, now) {
+                Ok(decision) => assert_sane(&quota, &decision),
+                Err(_) => assert_eq!(limiter, before),
+            }
+        }
+        assert_sound(&limiter, usize::MAX);
+    }
+}
+
+fn request(limiter: &mut Limiter, quota: &Quota, cost: u64, force: bool, now: Micros) -> Decision {
+    let decision = limiter.request(quota, cost, force, now).expect("its own algorithm");
+    assert_sane(quota, &decision);
+    assert_eq!(decision.taken, decision.allowed || force);
+    decision
+}
+
+fn limit(quota: &Quota) -> u64 {
+    match quota {
+        Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => quota.capacity(),
+        Quota::FixedWindow(quota) | Quota::SlidingLog(quota) | Quota::SlidingCounter(quota) => quota.limit(),
+    }
+}
+
+/// What is true of every answer.
+fn assert_sane(quota: &Quota, decision: &Decision) {
+    assert_eq!(decision.limit, limit(quota));
+    assert!(decision.remaining <= decision.limit, "{decision:?}");
+    assert_eq!(decision.allowed, decision.retry == Retry::Now);
+    assert!(decision.reset_after <= 2 * LONGEST, "{decision:?}");
+    if let Retry::After(wait) = decision.retry {
+        assert!(wait <= 2 * LONGEST, "{decision:?}");
+    }
+    let reply = decision.to_reply();
+    assert!(reply.five.iter().chain(&reply.delay).all(|&integer| integer >= -1), "{reply:?}");
+}
+
+/// What is true of every limiter, wherever it came from: it is the same after it was written and read, a log is in order
+/// and its sum can be calculated with, and it takes no more memory than what it was made of, roughly.
+fn assert_sound(limiter: &Limiter, read: usize) {
+    let (mut newest, mut sum) = (0, 0);
+    for entry in limiter.entries().into_iter().flat_map(Entries::iter) {
+        assert!((newest..=MAX_TIME).contains(&entry.time) && entry.cost > 0, "{entry:?} after {newest}");
+        (newest, sum) = (entry.time, sum + u128::from(entry.cost));
+    }
+    assert!(sum <= 2 * u128::from(MAX_AMOUNT), "{sum}");
+    let mut rebuilt = None::<Limiter>;
+    for fact in state_facts(limiter) {
+        let fact = Fact::decode(&fact).expect("a fact");
+        if let Some(new) = fact.apply(rebuilt.as_mut()).expect("fits") {
+            rebuilt = Some(new);
+        }
+    }
+    assert_eq!(rebuilt.as_ref(), Some(limiter));
+    assert_survives_encoding(&limiter.quota());
+    assert!(limiter.idle_at() <= MAX_TIME + 2 * LONGEST, "{limiter:?}");
+    assert!(limiter.bytes() <= 4_096_usize.saturating_add(read.saturating_mul(16)), "{} for {read}", limiter.bytes());
+}
+
+fn assert_survives_encoding(quota: &Quota) {
+    let mut bytes = Vec::new();
+    encode_quota(quota, &mut bytes);
+    assert_eq!(decode_quota(&mut Reader::new(&bytes)).as_ref(), Some(quota));
+}
+
+/// A message for a person: one short line of characters that every terminal shows.
+fn assert_readable(message: &str) {
+    assert!(message.len() < 500 && message.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{message:?}");
+}
