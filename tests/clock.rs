@@ -108,7 +108,7 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
 }
 
 #[test]
-fn a_clock_that_trembles_gives_nobody_anything() {
+fn a_clock_that_trembles_within_a_window_gives_nobody_anything() {
     let Some(mut server) = Server::with_clock(&[]) else { return };
     let mut client = server.connect();
     for request in REQUESTS {

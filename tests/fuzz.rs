@@ -1,5 +1,5 @@
-//! Hostile bytes for all that reads what others wrote, for a short while: the stored inputs, which between them reach
-//! all that was ever reached, and random changes of them. `make fuzz` goes on for longer, guided by what is reached.
+//! Hostile bytes for all that reads what others wrote, for a short while: the inputs kept from earlier runs, and random
+//! changes of them. `make fuzz` goes on for longer, guided by what is reached.
 
 mod common;
 #[path = "../fuzz/src/lib.rs"]
