@@ -18,7 +18,7 @@ use std::ffi::{c_int, CStr};
 use redis_module::raw;
 
 use server::api::{ERR, OK};
-use server::{api, entry, info, listeners, log, Args, Context, ServerAllocator};
+use server::{api, entry, events, info, listeners, log, Args, Context, ServerAllocator};
 
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
@@ -77,7 +77,7 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
         commands::ALL.iter().try_for_each(|command| command.register(ctx))?;
         // Last, when nothing can fail any more: Redis 7.0 takes back everything but this when it does not load the module
         // after all, and would call what is no longer there.
-        listeners::watch(ctx);
+        listeners::are_watched(events::watch(ctx, |_, _| listeners::forget()));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ mod limit;
 mod options;
 
 use crate::limiter::Algorithm;
-use crate::server::{ArgumentSpec, CommandSpec};
+use crate::server::{ArgumentSpec, CommandSpec, Keys, CONTAINER};
 use apply::Apply;
 use limit::Limit;
 
@@ -15,28 +15,28 @@ pub use options::Options;
 pub const ALL: [CommandSpec; 6] = [
     CommandSpec {
         name: c"RL.TOKENBUCKET",
-        entry: CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>,
+        entry: Some(CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>),
         summary: c"Takes tokens from a bucket that refills at a steady rate.",
         arguments: BUCKET,
         ..LIMIT
     },
     CommandSpec {
         name: c"RL.LEAKYBUCKET",
-        entry: CommandSpec::entry::<Limit<{ Algorithm::LeakyBucket as usize }>>,
+        entry: Some(CommandSpec::entry::<Limit<{ Algorithm::LeakyBucket as usize }>>),
         summary: c"Takes places in a queue that drains at a steady rate, and tells how long to hold the request.",
         arguments: BUCKET,
         ..LIMIT
     },
     CommandSpec {
         name: c"RL.FIXEDWINDOW",
-        entry: CommandSpec::entry::<Limit<{ Algorithm::FixedWindow as usize }>>,
+        entry: Some(CommandSpec::entry::<Limit<{ Algorithm::FixedWindow as usize }>>),
         summary: c"Counts against a limit that starts afresh with every window.",
         arguments: WINDOW,
         ..LIMIT
     },
     CommandSpec {
         name: c"RL.SLIDINGLOG",
-        entry: CommandSpec::entry::<Limit<{ Algorithm::SlidingLog as usize }>>,
+        entry: Some(CommandSpec::entry::<Limit<{ Algorithm::SlidingLog as usize }>>),
         summary: c"Counts exactly what was taken in the last window.",
         complexity: c"O(1) amortized",
         arguments: WINDOW,
@@ -44,34 +44,38 @@ pub const ALL: [CommandSpec; 6] = [
     },
     CommandSpec {
         name: c"RL.SLIDINGCOUNTER",
-        entry: CommandSpec::entry::<Limit<{ Algorithm::SlidingCounter as usize }>>,
+        entry: Some(CommandSpec::entry::<Limit<{ Algorithm::SlidingCounter as usize }>>),
         summary: c"Counts what was taken in the last window, closely and in constant memory.",
         arguments: WINDOW,
         ..LIMIT
     },
     CommandSpec {
         name: crate::replication::APPLY,
-        entry: CommandSpec::entry::<Apply>,
+        entry: Some(CommandSpec::entry::<Apply>),
         // Not deny-oom: what has been decided must reach a replica even when it is full.
         flags: c"write admin",
         categories: c"write admin dangerous",
         summary: c"An internal command for replication: applies to the key what was decided elsewhere.",
         complexity: c"O(1) amortized",
         arity: 3,
+        keys: Keys::Changed(1),
         arguments: &[ArgumentSpec::Key, ArgumentSpec::String(c"fact")],
+        subcommands: &[],
     },
 ];
 
 /// What the five limiting commands have in common.
 const LIMIT: CommandSpec = CommandSpec {
     name: c"",
-    entry: CommandSpec::entry::<Limit<0>>,
+    entry: CONTAINER,
     flags: c"write deny-oom fast",
     categories: c"write fast",
     summary: c"",
     complexity: c"O(1)",
     arity: -4,
+    keys: Keys::Changed(1),
     arguments: &[],
+    subcommands: &[],
 };
 
 const COST: ArgumentSpec = ArgumentSpec::OptionalInteger { name: c"cost", token: c"COST" };

@@ -14,6 +14,10 @@ pub const ERR: c_int = raw::REDISMODULE_ERR as c_int;
 #[allow(clippy::cast_possible_truncation)] // it is 0
 pub const KEYTYPE_EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
 
+/// Before the keys of a snapshot.
+#[allow(clippy::cast_possible_truncation)] // it is 1
+pub const BEFORE_KEYS: c_int = raw::REDISMODULE_AUX_BEFORE_RDB as c_int;
+
 macro_rules! functions {
     ($($name:ident)*) => {
         const NAMES: &[&str] = &[$(stringify!($name)),*];
@@ -29,9 +33,13 @@ macro_rules! functions {
 
 // All that is called, and every supported server has. The module does not load where one of them is missing.
 functions! {
+    RedisModule_AvoidReplicaTraffic
     RedisModule_CloseKey
     RedisModule_CreateCommand
     RedisModule_CreateDataType
+    RedisModule_CreateString
+    RedisModule_CreateSubcommand
+    RedisModule_CreateTimer
     RedisModule_DefragAlloc
     RedisModule_DefragCursorGet
     RedisModule_DefragCursorSet
@@ -41,12 +49,16 @@ functions! {
     RedisModule_EmitAOF
     RedisModule_Free
     RedisModule_FreeServerInfo
+    RedisModule_FreeString
     RedisModule_GetAbsExpire
     RedisModule_GetCommand
     RedisModule_GetContextFlags
     RedisModule_GetServerInfo
     RedisModule_IsIOError
+    RedisModule_IsKeysPositionRequest
+    RedisModule_KeyAtPosWithFlags
     RedisModule_KeyType
+    RedisModule_LoadConfigs
     RedisModule_LoadStringBuffer
     RedisModule_LoadUnsigned
     RedisModule_LogIOError
@@ -54,12 +66,17 @@ functions! {
     RedisModule_ModuleTypeGetValue
     RedisModule_ModuleTypeSetValue
     RedisModule_OpenKey
+    RedisModule_RegisterStringConfig
     RedisModule_Replicate
     RedisModule_ReplicateVerbatim
     RedisModule_ReplyWithArray
     RedisModule_ReplyWithError
     RedisModule_ReplyWithLongLong
+    RedisModule_ReplyWithMap
+    RedisModule_ReplyWithNull
     RedisModule_ReplyWithSimpleString
+    RedisModule_ReplyWithStringBuffer
+    RedisModule_RetainString
     RedisModule_SaveStringBuffer
     RedisModule_SaveUnsigned
     RedisModule_ServerInfoGetFieldC
@@ -113,7 +130,7 @@ mod tests {
     #[serial(functions)]
     fn what_the_server_does_not_have_is_named() {
         // Here there is no server at all.
-        assert_eq!(missing(), Some("RedisModule_CloseKey"));
+        assert_eq!(missing(), Some("RedisModule_AvoidReplicaTraffic"));
     }
 
     #[test]

@@ -33,6 +33,16 @@ impl<'a> Args<'a> {
         Self { strings: unsafe { std::slice::from_raw_parts(argv, count) } }
     }
 
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.strings.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.strings.is_empty()
+    }
+
     /// The argument at `index`, if there are so many.
     pub fn get(&self, index: usize) -> Option<Arg<'a>> {
         self.strings.get(index).map(|&string| Arg { string, lives: PhantomData })
@@ -45,6 +55,12 @@ impl<'a> Args<'a> {
 }
 
 impl<'a> Arg<'a> {
+    /// # Safety
+    /// The string is one of the server's, and nobody frees or changes it during `'a`.
+    pub const unsafe fn new(string: *mut raw::RedisModuleString) -> Self {
+        Self { string, lives: PhantomData }
+    }
+
     /// Its bytes; any bytes.
     pub fn bytes(&self) -> &'a [u8] {
         let mut len = 0;

@@ -1,11 +1,12 @@
 //! Commands and all that the server is told of them: for `COMMAND DOCS`, hints, routing by key, and ACLs.
 
-use std::ffi::{c_int, CStr};
-use std::{mem, ptr};
+use std::ffi::{c_int, CStr, CString};
+use std::ptr;
 
 use redis_module::raw;
 
 use super::api::OK;
+use super::description::{ending, ArgumentSpec, Keys, Lists};
 use super::entry::guard;
 use super::{api, Args, Context};
 
@@ -23,23 +24,21 @@ pub struct CommandSpec {
     pub summary: &'static CStr,
     /// What it costs.
     pub complexity: &'static CStr,
-    /// The number of arguments, the name included; negative for a minimum.
+    /// The number of arguments, the name included; negative for a minimum. The name of a subcommand is two.
     pub arity: c_int,
-    /// Its arguments. The first one is the key, which every command here has.
+    /// Which of its arguments are keys.
+    pub keys: Keys,
+    /// Its arguments.
     pub arguments: &'static [ArgumentSpec],
+    /// What it consists of, if it does nothing by itself.
+    pub subcommands: &'static [CommandSpec],
 }
 
-type Entry = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
+/// What the server calls for a command; nothing for one that only has subcommands.
+type Entry = Option<unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int>;
 
-/// One argument of a command.
-#[allow(missing_docs)] // the names and tokens of the arguments
-pub enum ArgumentSpec {
-    Key,
-    Integer(&'static CStr),
-    String(&'static CStr),
-    OptionalInteger { name: &'static CStr, token: &'static CStr },
-    OptionalToken { name: &'static CStr, token: &'static CStr },
-}
+/// What the server calls for a command that only has subcommands.
+pub const CONTAINER: Entry = None;
 
 /// A command's own code.
 pub trait Command {
@@ -77,7 +76,7 @@ impl CommandSpec {
         OK
     }
 
-    /// Makes the command known to the server.
+    /// Makes the command and its subcommands known to the server.
     ///
     /// # Errors
     /// When the server refuses, as it does where the name is taken.
@@ -85,11 +84,54 @@ impl CommandSpec {
     /// # Safety
     /// To be called while the module is being loaded, with the context of that.
     pub unsafe fn register(&self, ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
-        let refused = |what: &str| format!("the server refuses the command {}{what}", self.name.to_string_lossy());
+        let keys = self.keys.first_last_step();
+        // SAFETY: the caller vouches for the context; the strings are static, and the server copies them.
+        let created = unsafe {
+            let (name, flags) = (self.name.as_ptr(), self.flags.as_ptr());
+            api!(RedisModule_CreateCommand)(ctx, name, self.entry, flags, keys.0, keys.1, keys.2)
+        };
+        if created != OK {
+            return Err(refused(self.name, "; does another module have it?"));
+        }
+        // SAFETY: the caller vouches for the context.
+        let command = unsafe { self.describe(ctx, self.name) }?;
+        for subcommand in self.subcommands {
+            // SAFETY: the command is the server's, and the caller vouches for the context.
+            unsafe { subcommand.register_in(ctx, command, self.name) }?;
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`Self::register`], with the command that this is a part of, and its name.
+    unsafe fn register_in(
+        &self,
+        ctx: *mut raw::RedisModuleCtx,
+        parent: *mut raw::RedisModuleCommand,
+        parent_name: &CStr,
+    ) -> Result<(), String> {
+        let full_name = [parent_name.to_bytes(), b"|", self.name.to_bytes()].concat();
+        let full_name = CString::new(full_name).unwrap_or_default();
         let (name, flags) = (self.name.as_ptr(), self.flags.as_ptr());
-        let mut arguments: Vec<_> = self.arguments.iter().map(ArgumentSpec::to_raw).collect();
-        let mut keys = [first_argument(), ending()];
-        arguments.push(ending());
+        // SAFETY: the caller vouches for the command; the strings are static, and the server copies them.
+        if unsafe { api!(RedisModule_CreateSubcommand)(parent, name, self.entry, flags, 0, 0, 0) } != OK {
+            return Err(refused(&full_name, ""));
+        }
+        // SAFETY: the caller vouches for the context.
+        unsafe { self.describe(ctx, &full_name) }.map(|_| ())
+    }
+
+    /// Tells the server about the command of this name.
+    ///
+    /// # Safety
+    /// As for [`Self::register`].
+    unsafe fn describe(
+        &self,
+        ctx: *mut raw::RedisModuleCtx,
+        name: &CStr,
+    ) -> Result<*mut raw::RedisModuleCommand, String> {
+        let mut lists = Lists::default();
+        let mut keys: Vec<_> = self.keys.to_raw().into_iter().chain([ending()]).collect();
         let info = raw::RedisModuleCommandInfo {
             version: &raw const INFO_VERSION,
             summary: self.summary.as_ptr(),
@@ -99,27 +141,28 @@ impl CommandSpec {
             tips: ptr::null(),
             arity: self.arity,
             key_specs: keys.as_mut_ptr(),
-            args: arguments.as_mut_ptr(),
+            args: lists.add(self.arguments),
         };
         // SAFETY: the caller vouches for the context. The strings are static, the lists live until the end of the
         // block and end with a zeroed element as the server expects, and the server copies all of them.
         unsafe {
-            if api!(RedisModule_CreateCommand)(ctx, name, Some(self.entry), flags, 1, 1, 1) != OK {
-                return Err(refused("; does another module have it?"));
-            }
-            let command = api!(RedisModule_GetCommand)(ctx, name);
+            let command = api!(RedisModule_GetCommand)(ctx, name.as_ptr());
             if command.is_null() || api!(RedisModule_SetCommandInfo)(command, &raw const info) != OK {
-                return Err(refused("'s description"));
+                return Err(refused(name, "'s description"));
             }
             // Redis 7.0 has no categories for the commands of modules.
             if let Some(set_categories) = raw::RedisModule_SetCommandACLCategories {
                 if set_categories(command, self.categories.as_ptr()) != OK {
-                    return Err(refused("'s categories"));
+                    return Err(refused(name, "'s categories"));
                 }
             }
+            Ok(command)
         }
-        Ok(())
     }
+}
+
+fn refused(name: &CStr, what: &str) -> String {
+    format!("the server refuses the command {}{what}", name.to_string_lossy())
 }
 
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -133,60 +176,3 @@ static INFO_VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleComman
     sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
     sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
 };
-
-/// The zeroed element with which the server's lists end.
-fn ending<T: Plain>() -> T {
-    // SAFETY: a `Plain` type is numbers and pointers, for which zeros are valid.
-    unsafe { mem::zeroed() }
-}
-
-/// Types of the module API that consist of numbers and nullable pointers.
-///
-/// # Safety
-/// All zeros must be a valid value.
-unsafe trait Plain {}
-// SAFETY: numbers, nullable pointers and unions of those.
-unsafe impl Plain for raw::RedisModuleCommandArg {}
-// SAFETY: as above.
-unsafe impl Plain for raw::RedisModuleCommandKeySpec {}
-
-/// The one key is the first argument; it is read and changed, and the reply tells of it.
-fn first_argument() -> raw::RedisModuleCommandKeySpec {
-    let mut spec: raw::RedisModuleCommandKeySpec = ending();
-    spec.flags =
-        u64::from(raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE);
-    spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index.pos = 1;
-    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    spec.fk.range.keystep = 1;
-    spec
-}
-
-impl ArgumentSpec {
-    fn to_raw(&self) -> raw::RedisModuleCommandArg {
-        let mut arg: raw::RedisModuleCommandArg = ending();
-        arg.key_spec_index = -1;
-        let (name, kind) = match self {
-            Self::Key => {
-                arg.key_spec_index = 0;
-                (c"key", raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
-            }
-            Self::Integer(name) => (*name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER),
-            Self::String(name) => (*name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING),
-            Self::OptionalInteger { name, token } => {
-                arg.token = token.as_ptr();
-                (*name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER)
-            }
-            Self::OptionalToken { name, token } => {
-                arg.token = token.as_ptr();
-                (*name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN)
-            }
-        };
-        arg.name = name.as_ptr();
-        arg.type_ = kind;
-        if !arg.token.is_null() {
-            arg.flags = raw::REDISMODULE_CMD_ARG_OPTIONAL.cast_signed();
-        }
-        arg
-    }
-}

@@ -1,9 +1,11 @@
 //! What a running command can ask of the server.
 
-use std::ffi::{c_long, CStr, CString};
+use std::ffi::{c_int, c_long, CStr, CString};
+use std::ptr;
 
 use redis_module::raw;
 
+use super::description::CHANGED_KEY;
 use super::{api, Arg};
 
 /// The server's context of the call that is running.
@@ -21,6 +23,64 @@ impl Context {
     /// The server's own context.
     pub const fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
         self.ctx
+    }
+
+    /// Whether the command comes from a primary or from a file that is being loaded, rather than from a client.
+    pub fn is_following(&self) -> bool {
+        let following = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+        // SAFETY: the context is valid.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.ctx) };
+        flags & following.cast_signed() != 0
+    }
+
+    /// Whether writes are to wait, because clients are paused or a replica is about to take over. A server that is made
+    /// to replicate something by itself then ends.
+    pub fn must_not_replicate(&self) -> bool {
+        // SAFETY: a function without arguments.
+        unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
+    }
+
+    /// Whether the server only wants to know which arguments are keys.
+    pub fn asks_for_keys(&self) -> bool {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_IsKeysPositionRequest)(self.ctx) != 0 }
+    }
+
+    /// Answers that the argument at `index` is a key that is read and changed.
+    pub fn key_is_at(&self, index: usize) {
+        let Ok(index) = c_int::try_from(index) else { return };
+        // SAFETY: the context is valid, and the server has asked for keys.
+        unsafe { api!(RedisModule_KeyAtPosWithFlags)(self.ctx, index, CHANGED_KEY.cast_signed()) };
+    }
+
+    /// Replies with a list, or begins to: so many replies are to follow.
+    pub fn reply_with_list(&self, len: usize) {
+        // SAFETY: the context is valid; should fewer replies follow, the client waits, and nothing else is amiss.
+        unsafe { api!(RedisModule_ReplyWithArray)(self.ctx, c_long::try_from(len).unwrap_or(0)) };
+    }
+
+    /// Begins to reply with a map: so many pairs of replies are to follow.
+    pub fn reply_with_map(&self, len: usize) {
+        // SAFETY: as for a list.
+        unsafe { api!(RedisModule_ReplyWithMap)(self.ctx, c_long::try_from(len).unwrap_or(0)) };
+    }
+
+    /// Replies with an integer.
+    pub fn reply_with_integer(&self, integer: i64) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithLongLong)(self.ctx, integer) };
+    }
+
+    /// Replies with a string.
+    pub fn reply_with_text(&self, text: &str) {
+        // SAFETY: the context is valid; the server copies the bytes.
+        unsafe { api!(RedisModule_ReplyWithStringBuffer)(self.ctx, text.as_ptr().cast(), text.len()) };
+    }
+
+    /// Replies that there is nothing.
+    pub fn reply_with_null(&self) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithNull)(self.ctx) };
     }
 
     /// Replies with a list of integers, and perhaps one more.
@@ -64,6 +124,21 @@ impl Context {
                 bytes.as_ptr(),
                 bytes.len(),
             );
+        }
+    }
+
+    /// As [`Self::replicate`], with any words.
+    pub fn replicate_words<'a>(&self, command: &CStr, words: impl Iterator<Item = &'a [u8]>) {
+        // SAFETY: the context is valid; the format announces a list of the server's strings with its length, and that is
+        // what follows. The server keeps its own hold on them, so ours are given up.
+        unsafe {
+            let strings: Vec<_> = words
+                .map(|word| api!(RedisModule_CreateString)(ptr::null_mut(), word.as_ptr().cast(), word.len()))
+                .collect();
+            api!(RedisModule_Replicate)(self.ctx, command.as_ptr(), c"v".as_ptr(), strings.as_ptr(), strings.len());
+            for string in strings {
+                api!(RedisModule_FreeString)(ptr::null_mut(), string);
+            }
         }
     }
 

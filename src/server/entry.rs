@@ -24,18 +24,20 @@ pub fn guard_saving(name: &'static str, body: impl FnOnce()) {
         body();
         true
     });
-    if saved {
-        return;
+    if !saved {
+        guard("exit", (), fail_child);
     }
-    guard("exit", (), || {
-        // SAFETY: asks for flags that need no context, and ends a child as the server's own code does when it fails.
-        unsafe {
-            let flags = api!(RedisModule_GetContextFlags)(ptr::null_mut());
-            if flags & raw::REDISMODULE_CTX_FLAGS_IS_CHILD.cast_signed() != 0 {
-                libc::_exit(1);
-            }
+}
+
+/// Ends the process as failed if it is a child that was forked to write a file: the last good file stays then.
+pub fn fail_child() {
+    // SAFETY: asks for flags that need no context, and ends a child as the server's own code does when it fails.
+    unsafe {
+        let flags = api!(RedisModule_GetContextFlags)(ptr::null_mut());
+        if flags & raw::REDISMODULE_CTX_FLAGS_IS_CHILD.cast_signed() != 0 {
+            libc::_exit(1);
         }
-    });
+    }
 }
 
 /// Sends the message of a panic to the server's log, where an operator looks, rather than to standard error.

@@ -14,27 +14,22 @@
 //!   a new replication id, at the earliest offset that any replica can have, which is that of a snapshot. Snapshots for
 //!   replicas, to disk or to a socket, are taken by a forked child, and a replica joins a child that is already there
 //!   only if another replica was there when it was forked. So every replica's past ends with a fork after the answer.
-//!   What came before the fork is in the snapshot; at the fork the server calls `on_event`, before it runs
+//!   What came before the fork is in the snapshot; at the fork the server calls [`forget`], before it runs
 //!   another command, and from then on it is asked anew, and says that there is a replica.
 //! - **The append-only file**, switched on, starts from a snapshot too, taken by a forked child: the same argument. If
 //!   another child is in the way, the fork comes later, and until then the server drops what it is given to append.
-//!   Besides, switching it on is a change of the configuration, which calls `on_event` as well.
-//! - **Another role**: a primary that becomes a replica and a replica that becomes a primary call `on_event`; so does
+//!   Besides, switching it on is a change of the configuration, which calls [`forget`] as well.
+//! - **Another role**: a primary that becomes a replica and a replica that becomes a primary call [`forget`]; so does
 //!   a replica that comes or goes, and a server that has loaded its data anew.
 //!
 //! Events come on the thread that runs the commands, so none falls between the question and its use. Should a server
 //! all the same have a listener that this does not know of, it is sent the command itself rather than nothing, see
 //! [`Context::count_change`].
 
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use redis_module::raw;
-
-use super::api::OK;
-use super::entry::guard;
 use super::info::section;
-use super::{api, Context};
+use super::Context;
 
 /// What is known: one of the three below.
 static KNOWN: AtomicU8 = AtomicU8::new(NOTHING);
@@ -42,39 +37,17 @@ const NOTHING: u8 = 0;
 const NOBODY: u8 = 1;
 const SOMEBODY: u8 = 2;
 
-/// Whether the server calls `on_event` for all of [`EVENTS`].
+/// Whether the server tells of all events after which there may be another answer.
 static WATCHING: AtomicBool = AtomicBool::new(false);
 
-/// The events after which there may be another answer.
-const EVENTS: [u64; 5] = [
-    raw::REDISMODULE_EVENT_FORK_CHILD,
-    raw::REDISMODULE_EVENT_CONFIG,
-    raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
-    raw::REDISMODULE_EVENT_REPLICA_CHANGE,
-    raw::REDISMODULE_EVENT_LOADING,
-];
-
-/// Asks the server to tell of the events. One that does not know them all is taken to have listeners always.
-///
-/// # Safety
-/// To be called while the module is being loaded, with the context of that.
-pub unsafe fn watch(ctx: *mut raw::RedisModuleCtx) {
-    let subscribed = |id: u64| {
-        let event = raw::RedisModuleEvent { id, dataver: 1 };
-        // SAFETY: the caller vouches for the context; the callback is a function.
-        unsafe { api!(RedisModule_SubscribeToServerEvent)(ctx, event, Some(on_event)) == OK }
-    };
-    WATCHING.store(EVENTS.into_iter().all(subscribed), Ordering::Relaxed);
+/// Says whether [`forget`] is called on all events: a server that does not know them is taken to have listeners always.
+pub fn are_watched(all: bool) {
+    WATCHING.store(all, Ordering::Relaxed);
 }
 
-/// Called by the server on each of [`EVENTS`].
-unsafe extern "C" fn on_event(
-    _ctx: *mut raw::RedisModuleCtx,
-    _event: raw::RedisModuleEvent,
-    _subevent: u64,
-    _data: *mut c_void,
-) {
-    guard("event", (), || KNOWN.store(NOTHING, Ordering::Relaxed));
+/// Something happened after which there may be another answer.
+pub fn forget() {
+    KNOWN.store(NOTHING, Ordering::Relaxed);
 }
 
 /// Whether anybody may listen now.

@@ -12,6 +12,11 @@ pub fn warning(message: &str) {
     write(c"warning", message);
 }
 
+/// Writes to the server's log what an operator may want to know.
+pub fn notice(message: &str) {
+    write(c"notice", message);
+}
+
 fn write(level: &CStr, message: &str) {
     let message = printable(message);
     // Panics are logged too, so nothing here may panic.

@@ -1,0 +1,108 @@
+//! Settings of the module in the server's configuration.
+
+use std::ffi::{c_char, c_int, c_void, CStr, CString, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use redis_module::raw;
+
+use super::api::OK;
+use super::entry::guard;
+use super::{api, Arg};
+
+/// A setting that names a file, and is made once, when the module is loaded; empty for none.
+pub struct PathSetting {
+    name: &'static CStr,
+    /// The server's string of the value, which is ours.
+    value: AtomicPtr<raw::RedisModuleString>,
+}
+
+impl PathSetting {
+    /// A setting of this name, after the module's and a point.
+    pub const fn new(name: &'static CStr) -> Self {
+        Self { name, value: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Makes the setting known to the server, which answers with its value: `default` unless the configuration has
+    /// another. Once it is known for all settings, [`apply`] is to be called.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    ///
+    /// # Safety
+    /// To be called while the module is being loaded, with the context of that.
+    pub unsafe fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: &[u8]) -> Result<(), String> {
+        let refused = || format!("the server refuses the setting {}", self.name.to_string_lossy());
+        let default = CString::new(default).map_err(|_| refused())?;
+        // SAFETY: the caller vouches for the context; the server copies the default; the setting is static, and the
+        // callbacks get it back.
+        let registered = unsafe {
+            api!(RedisModule_RegisterStringConfig)(
+                ctx,
+                self.name.as_ptr(),
+                default.as_ptr(),
+                raw::REDISMODULE_CONFIG_IMMUTABLE,
+                Some(get),
+                Some(set),
+                None,
+                ptr::from_ref(self).cast_mut().cast(),
+            )
+        };
+        (registered == OK).then_some(()).ok_or_else(refused)
+    }
+
+    /// Its value; `None` if it is empty.
+    pub fn path(&self) -> Option<PathBuf> {
+        let value = self.value.load(Ordering::Relaxed);
+        if value.is_null() {
+            return None;
+        }
+        // SAFETY: a string that `set` made, and which is only replaced by `set`, in the same thread.
+        let bytes = unsafe { Arg::new(value) }.bytes();
+        (!bytes.is_empty()).then(|| OsString::from_vec(bytes.to_vec()).into())
+    }
+}
+
+/// Has the server set all settings that were registered.
+///
+/// # Errors
+/// When it refuses.
+///
+/// # Safety
+/// To be called while the module is being loaded, with the context of that.
+pub unsafe fn apply(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+    // SAFETY: the caller vouches for the context.
+    let applied = unsafe { api!(RedisModule_LoadConfigs)(ctx) };
+    (applied == OK).then_some(()).ok_or_else(|| "a setting is refused".to_owned())
+}
+
+unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> *mut raw::RedisModuleString {
+    guard("setting", ptr::null_mut(), || {
+        // SAFETY: the server passes what `register` gave it.
+        let setting = unsafe { &*setting.cast::<PathSetting>() };
+        setting.value.load(Ordering::Relaxed)
+    })
+}
+
+unsafe extern "C" fn set(
+    _name: *const c_char,
+    value: *mut raw::RedisModuleString,
+    setting: *mut c_void,
+    _error: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    guard("setting", OK, || {
+        // SAFETY: the server passes what `register` gave it, and a string that it keeps for as long as we do, once it is
+        // told so; the old one is ours to give up.
+        unsafe {
+            let setting = &*setting.cast::<PathSetting>();
+            api!(RedisModule_RetainString)(ptr::null_mut(), value);
+            let old = setting.value.swap(value, Ordering::Relaxed);
+            if !old.is_null() {
+                api!(RedisModule_FreeString)(ptr::null_mut(), old);
+            }
+        }
+        OK
+    })
+}
