@@ -15,7 +15,7 @@ use common::traffic::Digest;
 use common::{eventually, Client, Server};
 use fastrand::Rng;
 use redis_ratelimit::limiter::{Algorithm, Quota};
-use redis_ratelimit::replication::TakenBytes;
+use redis_ratelimit::replication::FactBytes;
 
 /// How long it goes on, unless `HOSTILE_SECONDS` says otherwise.
 const SECONDS: u64 = 5;
@@ -195,7 +195,7 @@ fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let dump: Vec<u8> = client.get(&format!("DUMP {name}"));
         dumps.push(dump[..dump.len() - 8].to_vec());
         let quota = Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota");
-        facts.push(TakenBytes::new(&quota, 3, 1_790_000_000_000_000).as_slice().to_vec());
+        facts.push(FactBytes::taken(&quota, 3, 1_790_000_000_000_000).as_ref().to_vec());
     }
     client.get::<()>("SET string x");
     let dump: Vec<u8> = client.get("DUMP string");

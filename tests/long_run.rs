@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use redis_ratelimit::limiter::{Algorithm, Decision, Limiter, Micros, Quota, Retry, MAX_AMOUNT, MAX_TIME};
-use redis_ratelimit::replication::{Fact, TakenBytes};
+use redis_ratelimit::replication::{Fact, FactBytes};
 
 const START: Micros = 1_790_000_000_123_457;
 
@@ -123,6 +123,48 @@ fn a_long_log_agrees_with_a_plain_list() {
 }
 
 #[test]
+fn giving_back_from_a_long_log_agrees_with_a_plain_list() {
+    const ROUNDS: u32 = 100_000;
+    let (limit, window) = (200_000, 3_600_000_000);
+    let quota = quota(Algorithm::SlidingLog, "200000", "1h");
+    let mut limiter = Limiter::new(&quota);
+    let mut list: VecDeque<(Micros, u64)> = VecDeque::new();
+    let (mut sum, mut now, mut seed) = (0, START, 11);
+    let (mut longest, mut most) = (0, 0);
+    for round in 1..=ROUNDS {
+        now += random(&mut seed) % 200_000;
+        while list.front().is_some_and(|(time, _)| time + window <= now) {
+            sum -= list.pop_front().map_or(0, |(_, cost)| cost);
+        }
+        let cost = if random(&mut seed).is_multiple_of(20) { random(&mut seed) % 50 + 1 } else { 1 };
+        assert_eq!(request(&mut limiter, &quota, cost, now).remaining, limit - sum - cost);
+        list.push_back((now, cost));
+        sum += cost;
+        // Mostly a little, now and then a good part, in the end all of it.
+        let mut amount = match random(&mut seed) % 20_000 {
+            _ if round == ROUNDS => limit,
+            0 => random(&mut seed) % sum + 1,
+            1..200 => random(&mut seed) % 60 + 1,
+            _ => continue,
+        };
+        assert!(limiter.refund(amount, now));
+        (longest, most) = (longest.max(list.len()), most.max(amount.min(sum)));
+        while let Some((_, cost)) = list.back_mut().filter(|_| amount > 0) {
+            let part = amount.min(*cost);
+            (*cost, amount, sum) = (*cost - part, amount - part, sum - part);
+            if *cost == 0 {
+                list.pop_back();
+            }
+        }
+        let entries = limiter.entries().expect("a log");
+        assert!(entries.iter().map(|entry| (entry.time, entry.cost)).eq(list.iter().copied()));
+        assert_eq!(entries.len(), list.len());
+    }
+    assert!(longest > 20_000 && most > 20_000, "the test tests little: {longest} entries, {most} given back at once");
+    assert_eq!(limiter.entries().expect("a log").heap_bytes(), 0, "memory is kept");
+}
+
+#[test]
 fn a_log_grows_and_shrinks_with_its_entries() {
     let quota = quota(Algorithm::SlidingLog, "1000000", "60s");
     let mut limiter = Limiter::new(&quota);
@@ -177,9 +219,9 @@ fn nothing_overflows_at_the_extremes() {
                         limiter.request(&second, cost, true, late).expect("one algorithm");
                     }
                     assert!(limiter.idle_at() >= late);
-                    let fact = TakenBytes::new(&second, MAX_AMOUNT, late);
+                    let fact = FactBytes::taken(&second, MAX_AMOUNT, late);
                     let told = Fact::Taken { quota: second, cost: MAX_AMOUNT, at: late };
-                    assert_eq!(Fact::decode(fact.as_slice()), Some(told));
+                    assert_eq!(Fact::decode(fact.as_ref()), Some(told));
                 }
             }
         }

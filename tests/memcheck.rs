@@ -11,8 +11,8 @@ use common::replicas::{attach, catch_up};
 use common::traffic::Requests;
 use common::{compile, eventually, module, Client, Server};
 use fastrand::Rng;
-use redis_ratelimit::limiter::{Algorithm, Limiter, Quota};
-use redis_ratelimit::replication::{state_facts, TakenBytes};
+use redis_ratelimit::limiter::{Algorithm, Held, Limiter, Quota};
+use redis_ratelimit::replication::{state_facts, FactBytes};
 
 /// A server under memcheck; `None` where valgrind cannot run it.
 fn under_memcheck() -> Option<Server> {
@@ -51,8 +51,8 @@ fn damage(client: &mut Client, dump: &[u8], command: &str) {
     let quota = Quota::parse(algorithm, b"700", b"1").expect("a quota");
     let mut limiter = Limiter::new(&quota);
     limiter.take(&quota, 3, 1_790_000_000_000_000).expect("its own algorithm");
-    let mut facts: Vec<Vec<u8>> = state_facts(&limiter).collect();
-    facts.push(TakenBytes::new(&quota, 3, 1_790_000_000_000_001).as_slice().to_vec());
+    let mut facts: Vec<Vec<u8>> = state_facts(&Held::Limiter(limiter)).collect();
+    facts.push(FactBytes::taken(&quota, 3, 1_790_000_000_000_001).as_ref().to_vec());
     let mut random = Rng::with_seed(3);
     for _ in 0..60 {
         let payload = with_checksum(&damaged(&mut random, dump, dump));

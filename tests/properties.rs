@@ -2,67 +2,13 @@
 
 mod models;
 
+use models::steps::{algorithms, jumps, moved, steady, wild, Step, START};
 use models::{limit, retry_ms, Bucket, Counter, Log, Model, Naive, Told, Window};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use redis_ratelimit::limiter::{Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, State, MAX_TIME};
-use redis_ratelimit::replication::{state_facts, Fact, TakenBytes};
-
-/// Some time in 2026, off every window's boundary.
-const START: Micros = 1_790_000_000_123_457;
-
-#[derive(Debug, Clone)]
-struct Step {
-    quota: Quota,
-    cost: u64,
-    force: bool,
-    /// How far the clock moves before the request, back if negative.
-    passes: i64,
-}
-
-fn quotas(algorithm: Algorithm) -> impl Strategy<Value = Quota> {
-    let rates = select(vec!["0.6", "3/5s", "1", "10", "7/3s", "1000", "100/m", "0.333", "1/ms", "13/h"]);
-    let windows = select(vec!["1ms", "7ms", "1", "0.5", "10", "1m", "1h", "333333us"]);
-    (1..30_u64, rates, windows).prop_map(move |(limit, rate, window)| {
-        let b = match algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => rate,
-            Algorithm::FixedWindow | Algorithm::SlidingLog | Algorithm::SlidingCounter => window,
-        };
-        Quota::parse(algorithm, limit.to_string().as_bytes(), b.as_bytes()).expect("a valid quota")
-    })
-}
-
-fn algorithms() -> impl Strategy<Value = Algorithm> {
-    select(Algorithm::ALL.to_vec())
-}
-
-fn costs() -> impl Strategy<Value = u64> {
-    prop_oneof![8 => Just(1_u64), 3 => 1..10_u64, 1 => 1..70_u64]
-}
-
-fn waits() -> impl Strategy<Value = i64> {
-    prop_oneof![4 => 0..3_000_i64, 4 => 0..500_000_i64, 3 => 0..5_000_000_i64, 1 => 0..7_200_000_000_i64, 3 => Just(0)]
-}
-
-fn jumps() -> impl Strategy<Value = i64> {
-    prop_oneof![12 => waits(), 1 => -3_000_000..0_i64, 1 => -7_200_000_000..0_i64, 1 => -3..0_i64]
-}
-
-/// Requests to one key with one quota, on a clock that only goes forward.
-fn steady() -> impl Strategy<Value = Vec<Step>> {
-    let step = |quota| (costs(), waits()).prop_map(move |(cost, passes)| Step { quota, cost, force: false, passes });
-    algorithms().prop_flat_map(quotas).prop_flat_map(move |quota| vec(step(quota), 1..60))
-}
-
-/// Requests with everything that may happen: forced, with changing quotas, on a clock that jumps.
-fn wild(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Vec<Step>> {
-    let step = |quotas: Vec<Quota>| {
-        (prop_oneof![6 => Just(0), 1 => 1..3_usize], costs(), prop::bool::weighted(0.15), jumps())
-            .prop_map(move |(index, cost, force, passes)| Step { quota: quotas[index], cost, force, passes })
-    };
-    algorithm.prop_flat_map(|algorithm| vec(quotas(algorithm), 3)).prop_flat_map(move |quotas| vec(step(quotas), 1..40))
-}
+use redis_ratelimit::limiter::{Algorithm, Decision, Entries, Held, Limiter, Micros, Quota, Retry, State, MAX_TIME};
+use redis_ratelimit::replication::{state_facts, Fact, FactBytes};
 
 /// Requests whose numbers are as large as they get, beside small ones: amounts, rates, windows and times.
 fn vast() -> impl Strategy<Value = (Vec<Step>, Micros)> {
@@ -89,10 +35,6 @@ fn vast() -> impl Strategy<Value = (Vec<Step>, Micros)> {
     (steps, select(vec![START, (1 << 56) - 1_000_000, 1 << 59]))
 }
 
-fn moved(now: Micros, passes: i64) -> Micros {
-    now.saturating_add_signed(passes)
-}
-
 fn request(limiter: &mut Limiter, step: &Step, now: Micros) -> Decision {
     limiter.request(&step.quota, step.cost, step.force, now).expect("one algorithm")
 }
@@ -113,14 +55,7 @@ fn agrees_with<N: Naive>(steps: &[Step]) {
     run(steps, |_, step, now, decision| {
         let expected = model.request(step.quota, step.cost, step.force, now);
         let reply = decision.to_reply();
-        let told = Told {
-            allowed: decision.allowed,
-            remaining: decision.remaining,
-            retry_ms: reply.five[3],
-            reset_ms: reply.five[4],
-            delay_ms: reply.delay,
-        };
-        assert_eq!(told, expected, "at {now}: {step:?}");
+        assert_eq!(Told::from(decision), expected, "at {now}: {step:?}");
         assert_eq!(reply.five[0], i64::from(expected.allowed));
         assert_eq!(reply.five[1], i64::try_from(limit(&step.quota)).expect("fits"));
     });
@@ -232,7 +167,7 @@ proptest! {
         run(&steps, |limiter, _, _, decision| {
             if !decision.taken {
                 assert_eq!(*limiter, before);
-                assert_eq!(bytes(limiter), bytes(&before));
+                assert_eq!(bytes(&Held::Limiter(limiter.clone())), bytes(&Held::Limiter(before.clone())));
             }
             before = limiter.clone();
         });
@@ -276,11 +211,12 @@ proptest! {
 
     #[test]
     fn a_replica_that_applies_the_facts_has_the_same_state(steps in wild(algorithms())) {
-        let mut replica: Option<Limiter> = None;
+        let mut replica: Option<Held> = None;
         run(&steps, |primary, step, now, decision| {
             if decision.taken {
-                let fact = TakenBytes::new(&step.quota, step.cost, now);
-                let fact = Fact::decode(fact.as_slice()).expect("a fact");
+                let primary = &Held::Limiter(primary.clone());
+                let fact = FactBytes::taken(&step.quota, step.cost, now);
+                let fact = Fact::decode(fact.as_ref()).expect("a fact");
                 if let Some(new) = fact.apply(replica.as_mut()).expect("applies") {
                     replica = Some(new);
                 }
@@ -294,9 +230,10 @@ proptest! {
     fn what_was_saved_is_what_is_loaded(steps in wild(algorithms())) {
         run(&steps, |limiter, _, _, decision| {
             if decision.taken {
-                let loaded = rebuilt(limiter);
-                assert_eq!(loaded, *limiter);
-                assert_eq!(bytes(&loaded), bytes(limiter));
+                let held = Held::Limiter(limiter.clone());
+                let loaded = rebuilt(&held);
+                assert_eq!(loaded, held);
+                assert_eq!(bytes(&loaded), bytes(&held));
             }
         });
     }
@@ -312,7 +249,7 @@ proptest! {
             if !decision.taken {
                 return;
             }
-            let mut facts: Vec<Vec<u8>> = state_facts(limiter).collect();
+            let mut facts: Vec<Vec<u8>> = state_facts(&Held::Limiter(limiter.clone())).collect();
             for fact in &mut facts {
                 for (index, byte) in &damage {
                     let index = index.index(fact.len());
@@ -322,13 +259,13 @@ proptest! {
                     fact.truncate(cut.index(fact.len()));
                 }
             }
-            let mut loaded = None;
+            let mut loaded: Option<Held> = None;
             for fact in &facts {
                 if let Some(Ok(Some(new))) = Fact::decode(fact).map(|fact| fact.apply(loaded.as_mut())) {
                     loaded = Some(new);
                 }
             }
-            if let Some(mut limiter) = loaded {
+            for limiter in loaded.iter_mut().flat_map(Held::limiters_mut) {
                 let quota = limiter.quota();
                 for at in [now, START, MAX_TIME, 0] {
                     for quota in [quota, step.quota] {
@@ -337,32 +274,32 @@ proptest! {
                     }
                 }
                 limiter.idle_at();
-                bytes(&limiter);
             }
+            loaded.as_ref().map(bytes);
         });
     }
 
     #[test]
     fn any_bytes_decode_to_nothing_or_to_something_valid(bytes in vec(any::<u8>(), 0..80)) {
-        if let Some(Fact::State(limiter)) = Fact::decode(&bytes) {
-            prop_assert_eq!(&rebuilt(&limiter), &limiter);
+        if let Some(Fact::State(held)) = Fact::decode(&bytes) {
+            prop_assert_eq!(&rebuilt(&held), &held);
         }
     }
 }
 
-fn bytes(limiter: &Limiter) -> Vec<u8> {
+fn bytes(held: &Held) -> Vec<u8> {
     let mut bytes = Vec::new();
-    limiter.encode(&mut bytes);
-    for entry in limiter.entries().into_iter().flat_map(Entries::iter) {
+    held.encode(&mut bytes);
+    for entry in held.limiters().iter().filter_map(Limiter::entries).flat_map(Entries::iter) {
         bytes.extend(entry.time.to_le_bytes());
         bytes.extend(entry.cost.to_le_bytes());
     }
     bytes
 }
 
-fn rebuilt(limiter: &Limiter) -> Limiter {
+fn rebuilt(held: &Held) -> Held {
     let mut loaded = None;
-    for fact in state_facts(limiter) {
+    for fact in state_facts(held) {
         if let Some(new) = Fact::decode(&fact).expect("a fact").apply(loaded.as_mut()).expect("applies") {
             loaded = Some(new);
         }

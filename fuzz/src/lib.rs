@@ -5,17 +5,22 @@ use arbitrary::Unstructured;
 use redis_ratelimit::commands::Options;
 use redis_ratelimit::limiter::varint::Reader;
 use redis_ratelimit::limiter::{
-    decode_quota, encode_quota, Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, Saved, MAX_AMOUNT,
-    MAX_TIME,
+    decode_quota, encode_quota, Algorithm, Decision, Entries, Held, Limiter, Micros, PerLimit, PolicyLimits, Quota,
+    Retry, Saved, MAX_AMOUNT, MAX_TIME,
 };
-use redis_ratelimit::replication::{state_facts, Fact, TakenBytes};
+use redis_ratelimit::replication::{state_facts, Fact, FactBytes, PolicyFactBytes};
 
 /// Takes any input, and panics if something is wrong.
 pub type Target = fn(&[u8]);
 
 /// Everything that is tried, by name.
-pub const TARGETS: [(&str, Target); 4] =
-    [("arguments", arguments), ("facts", facts), ("snapshots", snapshots), ("requests", requests)];
+pub const TARGETS: [(&str, Target); 5] = [
+    ("arguments", arguments),
+    ("facts", facts),
+    ("snapshots", snapshots),
+    ("requests", requests),
+    ("together", together),
+];
 
 /// A hundred years, the longest that anything takes to be as good as new, in microseconds.
 const LONGEST: Micros = 36_500 * 86_400_000_000;
@@ -43,40 +48,40 @@ pub fn arguments(input: &[u8]) {
 /// Facts that arrive for one key one after the other, from an append-only file or a primary.
 pub fn facts(input: &[u8]) {
     let mut input = Unstructured::new(input);
-    let (mut held, mut read) = (None::<Limiter>, 0);
+    let (mut held, mut read) = (None::<Held>, 0);
     while let Some(bytes) = record(&mut input) {
         read += bytes.len();
         let Some(fact) = Fact::decode(bytes) else { continue };
         let before = held.clone();
         match fact.apply(held.as_mut()) {
-            Ok(Some(limiter)) => held = Some(limiter),
+            Ok(Some(new)) => held = Some(new),
             Ok(None) => {}
             Err(_) => assert_eq!(held, before, "a fact that was refused has changed something"),
         }
-        if let Some(limiter) = &held {
-            assert_sound(limiter, read);
+        if let Some(held) = &held {
+            assert_sound(held, read);
         }
     }
-    if let Some(limiter) = held {
-        use_it(limiter, &mut input);
+    if let Some(held) = held {
+        use_it(held, &mut input);
     }
 }
 
 /// A key of a snapshot or a dump.
 pub fn snapshots(input: &[u8]) {
     let mut saved = Input { rest: Unstructured::new(input) };
-    let Ok(limiter) = Limiter::load(&mut saved) else { return };
-    assert_sound(&limiter, input.len());
-    use_it(limiter, &mut saved.rest);
+    let Ok(held) = Held::load(&mut saved) else { return };
+    assert_sound(&held, input.len());
+    use_it(held, &mut saved.rest);
 }
 
 /// Requests with any quotas at any times, to a primary and by way of its facts to a replica.
 pub fn requests(input: &[u8]) {
     let mut input = Unstructured::new(input);
-    let mut primary_and_replica = None::<(Limiter, Limiter)>;
+    let mut primary_and_replica = None::<(Limiter, Held)>;
     while let Some((quota, cost, force, now)) = step(&mut input) {
         let (primary, replica) =
-            primary_and_replica.get_or_insert_with(|| (Limiter::new(&quota), Limiter::new(&quota)));
+            primary_and_replica.get_or_insert_with(|| (Limiter::new(&quota), Held::Limiter(Limiter::new(&quota))));
         let before = primary.clone();
         let Ok(decision) = primary.request(&quota, cost, force, now) else {
             assert_eq!(*primary, before, "another algorithm has changed something");
@@ -84,17 +89,69 @@ pub fn requests(input: &[u8]) {
         };
         assert_sane(&quota, &decision);
         if decision.taken {
-            let fact = TakenBytes::new(&quota, cost, now);
-            let fact = Fact::decode(fact.as_slice()).expect("a fact");
-            assert_eq!(fact.apply(Some(replica)), Ok(None));
+            apply(replica, FactBytes::taken(&quota, cost, now).as_ref());
         } else {
             assert_eq!(*primary, before, "a denied request has changed something");
         }
+        assert_eq!(std::slice::from_ref(primary), replica.limiters());
+    }
+    if let Some((_, replica)) = primary_and_replica {
+        assert_sound(&replica, usize::MAX);
+    }
+}
+
+/// Requests under policies that change, what they give back, and what is seen meanwhile: at a primary and, by way of its
+/// facts, at a replica.
+pub fn together(input: &[u8]) {
+    let mut input = Unstructured::new(input);
+    let (mut primary, mut replica) = (None::<Held>, None::<Held>);
+    while let Some((first, cost, force, now)) = step(&mut input) {
+        if let (0, Some(primary), Some(replica)) = (input.arbitrary().unwrap_or(0_u8) % 4, &mut primary, &mut replica) {
+            let before = primary.clone();
+            if primary.refund(cost, now) {
+                apply(replica, FactBytes::refunded(cost, now).as_ref());
+            } else {
+                assert_eq!(*primary, before, "nothing was given back, and something has changed");
+            }
+        }
+        let others = (0..input.arbitrary().unwrap_or(0_u8) % 4).map_while(|_| step(&mut input)).map(|step| step.0);
+        let quotas: Vec<Quota> = std::iter::once(first).chain(others).collect();
+        let before = primary.clone();
+        let mut limits = match primary.take() {
+            Some(Held::Policy(limits)) => limits,
+            _ => PolicyLimits::new(&quotas),
+        };
+        let mut decisions = PerLimit::new();
+        let verdict = limits.request(&quotas, cost, force, now, &mut decisions);
+        assert_eq!(verdict.taken, verdict.allowed || force);
+        assert_eq!(decisions.len(), quotas.len());
+        for (quota, decision) in quotas.iter().zip(&decisions) {
+            assert_sane(quota, decision);
+            assert_eq!(decision.taken, verdict.taken, "all or nothing");
+            assert!(verdict.allowed <= decision.allowed && decision.retry <= verdict.retry);
+        }
+        primary = Some(Held::Policy(limits));
+        if verdict.taken {
+            let fact = PolicyFactBytes::taken(&quotas, cost, now);
+            let fact = Fact::decode(fact.as_ref()).expect("a fact");
+            if let Some(new) = fact.apply(replica.as_mut()).expect("fits") {
+                replica = Some(new);
+            }
+        } else {
+            assert!(before.is_none() || primary == before, "a denied request has changed something");
+            primary = before;
+        }
         assert_eq!(primary, replica);
     }
-    if let Some((primary, _)) = primary_and_replica {
-        assert_sound(&primary, usize::MAX);
+    if let Some(held) = primary {
+        assert_sound(&held, usize::MAX);
+        use_it(held, &mut input);
     }
+}
+
+fn apply(held: &mut Held, fact: &[u8]) {
+    let fact = Fact::decode(fact).expect("a fact");
+    assert_eq!(fact.apply(Some(held)), Ok(None));
 }
 
 /// The next bytes with a length before them: a byte, or two more after the largest byte there is.
@@ -147,22 +204,31 @@ fn step(input: &mut Unstructured<'_>) -> Option<(Quota, u64, bool, Micros)> {
     Some((quota, amount(input)?, input.arbitrary().ok()?, now))
 }
 
-/// Uses a limiter that came from bytes, in all the ways there are, at times that the input chooses and at the extremes.
-fn use_it(mut limiter: Limiter, input: &mut Unstructured<'_>) {
-    let held = limiter.quota();
+/// Uses what came from bytes, in all the ways there are, at times that the input chooses and at the extremes.
+fn use_it(mut held: Held, input: &mut Unstructured<'_>) {
     let any = input.int_in_range(0..=MAX_TIME).unwrap_or(0);
-    for now in [any, limiter.idle_at().min(MAX_TIME), 0, MAX_TIME, any] {
-        for (cost, force) in [(1, false), (MAX_AMOUNT, false), (1, true), (MAX_AMOUNT, true), (1, false)] {
-            request(&mut limiter, &held, cost, force, now);
-        }
-        if let Some((quota, cost, force, now)) = step(input) {
-            let before = limiter.clone();
-            match limiter.request(&quota, cost, force, now) {
-                Ok(decision) => assert_sane(&quota, &decision),
-                Err(_) => assert_eq!(limiter, before),
+    for now in [any, held.idle_at().min(MAX_TIME), 0, MAX_TIME, any] {
+        for limiter in held.limiters_mut() {
+            let quota = limiter.quota();
+            for (cost, force) in [(1, false), (MAX_AMOUNT, false), (1, true), (MAX_AMOUNT, true), (1, false)] {
+                let seen = limiter.peek_as_it_is(cost, now);
+                assert_sane(&quota, &seen);
+                let told = request(limiter, &quota, cost, force, now);
+                assert_eq!((seen.allowed, seen.delay), (told.allowed, told.delay), "{limiter:?}");
+            }
+            if let Some((quota, cost, force, now)) = step(input) {
+                let before = limiter.clone();
+                match limiter.request(&quota, cost, force, now) {
+                    Ok(decision) => assert_sane(&quota, &decision),
+                    Err(_) => assert_eq!(*limiter, before),
+                }
             }
         }
-        assert_sound(&limiter, usize::MAX);
+        for amount in [1, MAX_AMOUNT] {
+            let before = held.clone();
+            assert!(held.refund(amount, now) || held == before);
+        }
+        assert_sound(&held, usize::MAX);
     }
 }
 
@@ -193,26 +259,29 @@ fn assert_sane(quota: &Quota, decision: &Decision) {
     assert!(reply.five.iter().chain(&reply.delay).all(|&integer| integer >= -1), "{reply:?}");
 }
 
-/// What is true of every limiter, wherever it came from: it is the same after it was written and read, a log is in order
-/// and its sum can be calculated with, and it takes no more memory than what it was made of, roughly.
-fn assert_sound(limiter: &Limiter, read: usize) {
-    let (mut newest, mut sum) = (0, 0);
-    for entry in limiter.entries().into_iter().flat_map(Entries::iter) {
-        assert!((newest..=MAX_TIME).contains(&entry.time) && entry.cost > 0, "{entry:?} after {newest}");
-        (newest, sum) = (entry.time, sum + u128::from(entry.cost));
+/// What is true of all that a key holds, wherever it came from: it is the same after it was written and read, a log is in
+/// order and its sum can be calculated with, and it takes no more memory than what it was made of, roughly.
+fn assert_sound(held: &Held, read: usize) {
+    for limiter in held.limiters() {
+        let (mut newest, mut sum, mut count) = (0, 0, 0);
+        for entry in limiter.entries().into_iter().flat_map(Entries::iter) {
+            assert!((newest..=MAX_TIME).contains(&entry.time) && entry.cost > 0, "{entry:?} after {newest}");
+            (newest, sum, count) = (entry.time, sum + u128::from(entry.cost), count + 1);
+        }
+        assert!(sum <= 2 * u128::from(MAX_AMOUNT), "{sum}");
+        assert_eq!(limiter.entries().map_or(0, Entries::len), count);
+        assert_survives_encoding(&limiter.quota());
     }
-    assert!(sum <= 2 * u128::from(MAX_AMOUNT), "{sum}");
-    let mut rebuilt = None::<Limiter>;
-    for fact in state_facts(limiter) {
+    let mut rebuilt = None::<Held>;
+    for fact in state_facts(held) {
         let fact = Fact::decode(&fact).expect("a fact");
         if let Some(new) = fact.apply(rebuilt.as_mut()).expect("fits") {
             rebuilt = Some(new);
         }
     }
-    assert_eq!(rebuilt.as_ref(), Some(limiter));
-    assert_survives_encoding(&limiter.quota());
-    assert!(limiter.idle_at() <= MAX_TIME + 2 * LONGEST, "{limiter:?}");
-    assert!(limiter.bytes() <= 4_096_usize.saturating_add(read.saturating_mul(16)), "{} for {read}", limiter.bytes());
+    assert_eq!(rebuilt.as_ref(), Some(held));
+    assert!(held.idle_at() <= MAX_TIME + 2 * LONGEST, "{held:?}");
+    assert!(held.bytes() <= 4_096_usize.saturating_add(read.saturating_mul(16)), "{} for {read}", held.bytes());
 }
 
 fn assert_survives_encoding(quota: &Quota) {

@@ -1,10 +1,11 @@
 //! `RL.TOKENBUCKET`, `RL.LEAKYBUCKET`, `RL.FIXEDWINDOW`, `RL.SLIDINGLOG`, `RL.SLIDINGCOUNTER`: one request to one
 //! limiter, `key a b [COST n] [FORCE]`.
 
-use super::{Options, WRONG_ARITY, WRONG_TYPE};
+use super::wrong_type::{holds_policy, other_algorithm, WRONG_TYPE};
+use super::{reply, Options, WRONG_ARITY};
 use crate::datatype::Key;
-use crate::limiter::{Algorithm, Decision, Limiter, Micros, OtherAlgorithm, Quota};
-use crate::replication::TakenBytes;
+use crate::limiter::{Algorithm, Decision, Held, Limiter, Micros, OtherAlgorithm, Quota};
+use crate::replication::FactBytes;
 use crate::server::{clock, Arg, Args, Command, Context};
 
 /// The command of the algorithm with this number.
@@ -24,8 +25,7 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
         let quota =
             Quota::parse(Algorithm::ALL[ALGORITHM], a.bytes(), b.bytes()).map_err(|bad| format!("ERR {bad}"))?;
         let decision = decide(ctx, key, &quota, options, clock::now())?;
-        let reply = decision.to_reply();
-        ctx.reply_with_integers(reply.five, reply.delay);
+        reply::decision(ctx, decision);
         Ok(())
     }
 }
@@ -36,18 +36,23 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
 fn decide(ctx: &mut Context, key: Arg<'_>, quota: &Quota, options: Options, now: Micros) -> Result<Decision, String> {
     let Options { cost, force } = options;
     let mut key = Key::open(ctx, key).map_err(|_| WRONG_TYPE)?;
-    let decision = if let Some(limiter) = key.limiter() {
-        limiter.request(quota, cost, force, now).map_err(other_algorithm)?
-    } else {
-        let (limiter, decision) = decide_first(quota, options, now).map_err(other_algorithm)?;
-        if decision.taken {
-            key.set(limiter);
+    let decision = match key.held() {
+        Some(Held::Limiter(limiter)) => {
+            limiter.request(quota, cost, force, now).map_err(|other| other_algorithm(None, other))?
         }
-        decision
+        Some(held @ Held::Policy(_)) => return Err(holds_policy(None, held, quota.algorithm())),
+        None => {
+            let (limiter, decision) =
+                decide_first(quota, options, now).map_err(|other| other_algorithm(None, other))?;
+            if decision.taken {
+                key.set(Held::Limiter(limiter));
+            }
+            decision
+        }
     };
     if decision.taken {
         key.keep_until(now + decision.reset_after);
-        key.changed(|| TakenBytes::new(quota, cost, now));
+        key.changed(|| FactBytes::taken(quota, cost, now));
     }
     Ok(decision)
 }
@@ -58,9 +63,4 @@ fn decide_first(quota: &Quota, options: Options, now: Micros) -> Result<(Limiter
     let mut limiter = Limiter::new(quota);
     let decision = limiter.request(quota, options.cost, options.force, now)?;
     Ok((limiter, decision))
-}
-
-#[cold]
-fn other_algorithm(OtherAlgorithm { held, asked }: OtherAlgorithm) -> String {
-    format!("WRONGTYPE the key holds a {} limiter, not a {} one; DEL it to start afresh", held.name(), asked.name())
 }

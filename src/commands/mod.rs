@@ -3,6 +3,8 @@
 mod apply;
 mod limit;
 mod options;
+mod reply;
+mod wrong_type;
 
 use crate::limiter::Algorithm;
 use crate::server::{ArgumentSpec, CommandSpec, Keys, CONTAINER};
@@ -55,11 +57,11 @@ pub const ALL: [CommandSpec; 6] = [
         // Not deny-oom: what has been decided must reach a replica even when it is full.
         flags: c"write admin",
         categories: c"write admin dangerous",
-        summary: c"An internal command for replication: applies to the key what was decided elsewhere.",
-        complexity: c"O(1) amortized",
-        arity: 3,
-        keys: Keys::Changed(1),
-        arguments: &[ArgumentSpec::Key, ArgumentSpec::String(c"fact")],
+        summary: c"An internal command for replication: applies to keys what was decided elsewhere.",
+        complexity: c"O(N) for N keys, amortized",
+        arity: -3,
+        keys: Keys::Pairs,
+        arguments: &[ArgumentSpec::Several(c"data", &[ArgumentSpec::Key, ArgumentSpec::String(c"fact")])],
         subcommands: &[],
     },
 ];
@@ -86,6 +88,4 @@ const BUCKET: &[ArgumentSpec] =
 const WINDOW: &[ArgumentSpec] =
     &[ArgumentSpec::Key, ArgumentSpec::Integer(c"limit"), ArgumentSpec::String(c"window"), COST, FORCE];
 
-/// The server's own words for a key of another type.
-const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const WRONG_ARITY: &str = "ERR wrong number of arguments";

@@ -22,7 +22,19 @@ impl Options {
     ///
     /// # Errors
     /// With the reply that says what is wrong.
-    pub fn parse<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
+    pub fn parse<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Self, String> {
+        Self::parse_known(words, true)
+    }
+
+    /// Reads the cost, where there is no other option.
+    ///
+    /// # Errors
+    /// With the reply that says what is wrong.
+    pub fn parse_cost<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<u64, String> {
+        Self::parse_known(words, false).map(|options| options.cost)
+    }
+
+    fn parse_known<'a>(mut words: impl Iterator<Item = &'a [u8]>, knows_force: bool) -> Result<Self, String> {
         let (mut cost, mut force) = (None, false);
         while let Some(option) = words.next() {
             if option.eq_ignore_ascii_case(b"COST") {
@@ -31,13 +43,14 @@ impl Options {
                 if cost.replace(value).is_some() {
                     return Err("ERR COST is given twice".to_owned());
                 }
-            } else if option.eq_ignore_ascii_case(b"FORCE") {
+            } else if knows_force && option.eq_ignore_ascii_case(b"FORCE") {
                 if force {
                     return Err("ERR FORCE is given twice".to_owned());
                 }
                 force = true;
             } else {
-                return Err(format!("ERR unknown option {}: expected COST n or FORCE", Quoted(option)));
+                let known = if knows_force { "COST n or FORCE" } else { "COST n" };
+                return Err(format!("ERR unknown option {}: expected {known}", Quoted(option)));
             }
         }
         Ok(Self { cost: cost.unwrap_or(1), force })

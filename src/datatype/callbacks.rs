@@ -5,26 +5,26 @@ use std::{ptr, slice};
 
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO, RedisModuleString};
 
-use crate::limiter::{Entries, Limiter, Save, Saved, FORMAT_VERSION};
+use crate::limiter::{Entries, Held, Limiter, Save, Saved, FORMAT_VERSION};
 use crate::replication::{state_facts, APPLY};
 use crate::server::entry::{guard, guard_saving};
 use crate::server::{api, log};
 
 /// # Safety
 /// `value` is a value of our type that the server keeps alive and unchanged as long as the reference is used.
-unsafe fn limiter<'a>(value: *const c_void) -> &'a Limiter {
-    // SAFETY: the values of our type are boxed limiters.
-    unsafe { &*value.cast::<Limiter>() }
+unsafe fn held<'a>(value: *const c_void) -> &'a Held {
+    // SAFETY: the values of our type are boxed ones of this.
+    unsafe { &*value.cast::<Held>() }
 }
 
 /// The file that the server is writing or reading: made by the callbacks below alone, of what the server passed to them,
 /// and gone when they return.
-struct Rdb(*mut RedisModuleIO);
+pub struct Rdb(pub *mut RedisModuleIO);
 
 /// Saves a value.
 pub unsafe extern "C" fn rdb_save(rdb: *mut RedisModuleIO, value: *mut c_void) {
     // SAFETY: the server passes a value of our type.
-    guard_saving("rdb_save", || unsafe { limiter(value) }.save(&mut Rdb(rdb)));
+    guard_saving("rdb_save", || unsafe { held(value) }.save(&mut Rdb(rdb)));
 }
 
 impl Save for Rdb {
@@ -43,12 +43,12 @@ impl Save for Rdb {
 pub unsafe extern "C" fn rdb_load(rdb: *mut RedisModuleIO, version: c_int) -> *mut c_void {
     guard("rdb_load", ptr::null_mut(), || {
         let loaded = if version == c_int::from(FORMAT_VERSION) {
-            Limiter::load(&mut Rdb(rdb))
+            Held::load(&mut Rdb(rdb))
         } else {
             Err("a ratelimit key was saved by a version of the module that is not known here")
         };
         match loaded {
-            Ok(limiter) => Box::into_raw(Box::new(limiter)).cast(),
+            Ok(held) => Box::into_raw(Box::new(held)).cast(),
             Err(problem) => {
                 // SAFETY: the server passed the file to this call.
                 unsafe { log::load_error(rdb, problem) };
@@ -86,7 +86,7 @@ impl Saved for Rdb {
 pub unsafe extern "C" fn aof_rewrite(aof: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
     guard_saving("aof_rewrite", || {
         // SAFETY: the server passes a value of our type.
-        for fact in state_facts(unsafe { limiter(value) }) {
+        for fact in state_facts(unsafe { held(value) }) {
             // SAFETY: the server passed `aof` and `key` to this call; the format announces a string of the server's
             // and a buffer with its length, and that is what follows.
             unsafe {
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn aof_rewrite(aof: *mut RedisModuleIO, key: *mut RedisMod
 pub unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
     guard("mem_usage", 0, || {
         // SAFETY: the server passes a value of our type.
-        unsafe { limiter(value) }.bytes()
+        unsafe { held(value) }.bytes()
     })
 }
 
@@ -108,10 +108,10 @@ pub unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
 pub unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) {
     guard("digest", (), || {
         // SAFETY: the server passes a value of our type.
-        let limiter = unsafe { limiter(value) };
+        let held = unsafe { held(value) };
         let mut bytes = Vec::new();
-        limiter.encode(&mut bytes);
-        for entry in limiter.entries().into_iter().flat_map(Entries::iter) {
+        held.encode(&mut bytes);
+        for entry in held.limiters().iter().filter_map(Limiter::entries).flat_map(Entries::iter) {
             bytes.extend_from_slice(&entry.time.to_le_bytes());
             bytes.extend_from_slice(&entry.cost.to_le_bytes());
         }
@@ -126,15 +126,14 @@ pub unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_vo
 /// Frees a value, perhaps in another thread.
 pub unsafe extern "C" fn free(value: *mut c_void) {
     // SAFETY: the server passes a value of our type and uses it no more.
-    guard("free", (), || drop(unsafe { Box::from_raw(value.cast::<Limiter>()) }));
+    guard("free", (), || drop(unsafe { Box::from_raw(value.cast::<Held>()) }));
 }
 
 /// How many allocations are to be freed; many are freed in the background.
 pub unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     guard("free_effort", 1, || {
         // SAFETY: the server passes a value of our type.
-        let limiter = unsafe { limiter(value) };
-        1 + limiter.entries().map_or(0, Entries::piece_count)
+        unsafe { held(value) }.allocations()
     })
 }
 
@@ -146,6 +145,6 @@ pub unsafe extern "C" fn copy(
 ) -> *mut c_void {
     guard("copy", ptr::null_mut(), || {
         // SAFETY: the server passes a value of our type.
-        Box::into_raw(Box::new(unsafe { limiter(value) }.clone())).cast()
+        Box::into_raw(Box::new(unsafe { held(value) }.clone())).cast()
     })
 }

@@ -7,7 +7,7 @@ use std::ptr;
 
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
-use crate::limiter::Limiter;
+use crate::limiter::{Entries, Held, Limiter};
 use crate::server::api;
 use crate::server::entry::guard;
 
@@ -30,17 +30,13 @@ pub unsafe extern "C" fn defrag(
             if done == 0 {
                 *value = moved(ctx, *value);
             }
-            let limiter = &mut *(*value).cast::<Limiter>();
-            let Some(state) = limiter.whole_mut() else { return DONE };
+            let held = &mut *(*value).cast::<Held>();
             if done == 0 {
-                move_box(ctx, state);
+                move_all_but_buffers(ctx, held);
             }
-            let Some(entries) = state.entries_mut() else { return DONE };
-            if let Some(queue) = entries.queue_mut().filter(|_| done == 0) {
-                move_box(ctx, queue);
-                move_queue(ctx, queue);
-            }
-            for buffer in entries.buffers_mut(usize::try_from(done).unwrap_or(usize::MAX)) {
+            let logs = held.limiters_mut().iter_mut().filter_map(Limiter::whole_mut).filter_map(|it| it.entries_mut());
+            let buffers = logs.flat_map(Entries::buffers_mut);
+            for buffer in buffers.skip(usize::try_from(done).unwrap_or(usize::MAX)) {
                 move_vec(ctx, buffer);
                 done += 1;
                 if api!(RedisModule_DefragShouldStop)(ctx) != 0 {
@@ -51,6 +47,24 @@ pub unsafe extern "C" fn defrag(
         }
         DONE
     })
+}
+
+/// # Safety
+/// `ctx` is the running callback's; the memory that is held is the server's in a server.
+unsafe fn move_all_but_buffers(ctx: *mut RedisModuleDefragCtx, held: &mut Held) {
+    // SAFETY: the caller vouches for all of it.
+    unsafe {
+        if let Held::Policy(limits) = held {
+            move_slice(ctx, limits.box_mut());
+        }
+        for state in held.limiters_mut().iter_mut().filter_map(Limiter::whole_mut) {
+            move_box(ctx, state);
+            if let Some(queue) = state.entries_mut().and_then(|entries| entries.queue_mut()) {
+                move_box(ctx, queue);
+                move_queue(ctx, queue);
+            }
+        }
+    }
 }
 
 /// The new place of an allocation, or the old one where the server leaves it.
@@ -89,6 +103,16 @@ unsafe fn move_vec<T>(ctx: *mut RedisModuleDefragCtx, vec: &mut Vec<T>) {
 
 /// # Safety
 /// As for [`move_vec`].
+unsafe fn move_slice<T>(ctx: *mut RedisModuleDefragCtx, slice: &mut Box<[T]>) {
+    // A slice and a vector that is no larger turn into each other without another allocation.
+    let mut vec = Vec::from(mem::take(slice));
+    // SAFETY: the caller vouches for it.
+    unsafe { move_vec(ctx, &mut vec) };
+    *slice = vec.into_boxed_slice();
+}
+
+/// # Safety
+/// As for [`move_vec`].
 unsafe fn move_queue<T>(ctx: *mut RedisModuleDefragCtx, queue: &mut VecDeque<T>) {
     // A queue and a vector turn into each other without another allocation.
     let mut vec = Vec::from(mem::take(queue));
@@ -106,7 +130,7 @@ mod tests {
     use serial_test::serial;
 
     use super::*;
-    use crate::limiter::{Algorithm, Quota};
+    use crate::limiter::{Algorithm, Decision, PerLimit, PolicyLimits, Quota};
 
     static CURSOR: AtomicU64 = AtomicU64::new(0);
     static MOVED: AtomicU64 = AtomicU64::new(0);
@@ -155,8 +179,8 @@ mod tests {
     struct Value(*mut c_void);
 
     impl Value {
-        fn new(limiter: Limiter) -> Self {
-            Self(Box::into_raw(Box::new(limiter)).cast())
+        fn new(held: Held) -> Self {
+            Self(Box::into_raw(Box::new(held)).cast())
         }
 
         /// Moves a part of it, and says whether that was the last.
@@ -165,7 +189,7 @@ mod tests {
             unsafe { defrag(ptr::null_mut(), ptr::null_mut(), &raw mut self.0) == DONE }
         }
 
-        fn limiter(&mut self) -> &mut Limiter {
+        fn held(&mut self) -> &mut Held {
             // SAFETY: it was boxed as one, and moved as a whole since.
             unsafe { &mut *self.0.cast() }
         }
@@ -174,7 +198,7 @@ mod tests {
     impl Drop for Value {
         fn drop(&mut self) {
             // SAFETY: as above; nobody uses it any more.
-            drop(unsafe { Box::from_raw(self.0.cast::<Limiter>()) });
+            drop(unsafe { Box::from_raw(self.0.cast::<Held>()) });
         }
     }
 
@@ -190,41 +214,74 @@ mod tests {
         limiter
     }
 
-    /// How many allocations a limiter consists of.
-    fn allocations(limiter: &mut Limiter) -> u64 {
-        let pieces = limiter.entries().map_or(0, |entries| entries.piece_count() as u64);
-        // Itself, its state, the queue of a longer log with its content, and what the entries are in.
-        let Some(state) = limiter.whole_mut() else { return 1 };
-        let has_queue = state.entries_mut().is_some_and(|entries| entries.queue_mut().is_some());
-        2 + 2 * u64::from(has_queue) + pieces
+    fn policy(quotas: &[Quota], requests: u64) -> Held {
+        let mut limits = PolicyLimits::new(quotas);
+        for request in 0..requests {
+            limits.request(quotas, 1, false, NOW + request * PAUSE, &mut PerLimit::new());
+        }
+        Held::Policy(limits)
+    }
+
+    fn quota(algorithm: Algorithm, limit: &str, pace: &str) -> Quota {
+        Quota::parse(algorithm, limit.as_bytes(), pace.as_bytes()).expect("a quota")
+    }
+
+    /// How many allocations a value consists of.
+    fn allocations(held: &mut Held) -> u64 {
+        // Itself, and the list of a policy's limiters.
+        let outer = 1 + u64::from(matches!(held, Held::Policy(_)));
+        let of_limiter = |limiter: &mut Limiter| {
+            let pieces = limiter.entries().map_or(0, |entries| entries.piece_count() as u64);
+            // Its state, the queue of a longer log with its content, and what the entries are in.
+            let Some(state) = limiter.whole_mut() else { return 0 };
+            let has_queue = state.entries_mut().is_some_and(|entries| entries.queue_mut().is_some());
+            1 + 2 * u64::from(has_queue) + pieces
+        };
+        outer + held.limiters_mut().iter_mut().map(of_limiter).sum::<u64>()
+    }
+
+    /// Takes from every limiter, and says what each of them told.
+    fn use_it(held: &mut Held, now: u64) -> Vec<Decision> {
+        let request = |limiter: &mut Limiter| {
+            let quota = limiter.quota();
+            limiter.request(&quota, 1, true, now).expect("its own algorithm")
+        };
+        held.limiters_mut().iter_mut().map(request).collect()
     }
 
     #[test]
     #[serial(functions)]
     fn everything_is_moved_and_can_be_used_and_freed() {
-        for (algorithm, limit, pace, requests) in [
-            (Algorithm::TokenBucket, "10", "1", 3),
-            (Algorithm::LeakyBucket, "9007199254740991", "1000000000", 3),
-            (Algorithm::FixedWindow, "10", "60", 3),
-            (Algorithm::SlidingCounter, "9007199254740991", "3650d", 3),
-            (Algorithm::SlidingLog, "1000000", "1d", 0),
-            (Algorithm::SlidingLog, "1000000", "1d", 3),
-            (Algorithm::SlidingLog, "1000000", "1d", 5_000),
+        let long_log = quota(Algorithm::SlidingLog, "1000000", "1d");
+        let bucket = quota(Algorithm::TokenBucket, "1000000", "1");
+        let huge = quota(Algorithm::LeakyBucket, "9007199254740991", "1000000000");
+        for (what, mut unmoved, has_long_log) in [
+            ("small", Held::Limiter(limiter(&quota(Algorithm::TokenBucket, "10", "1"), 3)), false),
+            ("whole", Held::Limiter(limiter(&huge, 3)), false),
+            ("window", Held::Limiter(limiter(&quota(Algorithm::FixedWindow, "10", "60"), 3)), false),
+            (
+                "counter",
+                Held::Limiter(limiter(&quota(Algorithm::SlidingCounter, "9007199254740991", "3650d"), 3)),
+                false,
+            ),
+            ("empty log", Held::Limiter(limiter(&long_log, 0)), false),
+            ("short log", Held::Limiter(limiter(&long_log, 3)), false),
+            ("long log", Held::Limiter(limiter(&long_log, 5_000)), true),
+            ("policy of one", policy(&[bucket], 3), false),
+            ("policy", policy(&[bucket, long_log, huge, long_log], 5_000), true),
         ] {
             set_up();
-            let quota = Quota::parse(algorithm, limit.as_bytes(), pace.as_bytes()).expect("a quota");
-            let mut unmoved = limiter(&quota, requests);
             let mut value = Value::new(unmoved.clone());
             let mut steps = 1;
             while !value.step() {
                 steps += 1;
             }
-            let moved = value.limiter();
-            assert_eq!(MOVED.load(Ordering::Relaxed), allocations(moved), "{algorithm:?}, {requests} requests");
-            assert_eq!(steps > 10, requests == 5_000, "{algorithm:?}: {steps} steps");
+            let moved = value.held();
+            assert_eq!(MOVED.load(Ordering::Relaxed), allocations(moved), "{what}");
+            assert_eq!(steps > 10, has_long_log, "{what}: {steps} steps");
             assert_eq!(*moved, unmoved);
             for later in [NOW + 5_000_000_000, NOW + 80_000_000_000, NOW + 91_400_000_000] {
-                assert_eq!(moved.request(&quota, 1, true, later), unmoved.request(&quota, 1, true, later));
+                assert_eq!(use_it(moved, later), use_it(&mut unmoved, later));
                 assert_eq!(*moved, unmoved);
             }
         }
@@ -232,23 +289,27 @@ mod tests {
 
     #[test]
     #[serial(functions)]
-    fn a_log_can_grow_shrink_and_go_while_it_is_moved() {
-        let quota = Quota::parse(Algorithm::SlidingLog, b"1000000", b"1d").expect("a quota");
+    fn logs_can_grow_shrink_and_go_while_they_are_moved() {
+        let log = quota(Algorithm::SlidingLog, "1000000", "1d");
         // How much time passes between two steps: none of the entries leave, some, or all of them.
         for pause in [PAUSE, 4_000_000_000, 90_000_000_000] {
-            set_up();
-            let mut unmoved = limiter(&quota, 5_000);
-            let mut value = Value::new(unmoved.clone());
-            let mut now = NOW + 5_000 * PAUSE;
-            while !value.step() {
-                for _ in 0..300 {
-                    assert_eq!(value.limiter().request(&quota, 1, true, now), unmoved.request(&quota, 1, true, now));
-                    now += PAUSE;
-                }
-                assert_eq!(*value.limiter(), unmoved);
-                now += pause;
-                if now > NOW + 500_000_000_000 {
-                    break; // It goes, having been moved in part.
+            // Fewer requests than fill what a step moves, or there would be no end.
+            for (mut unmoved, requests) in
+                [(Held::Limiter(limiter(&log, 5_000)), 300), (policy(&[log, log], 2_000), 100)]
+            {
+                set_up();
+                let mut value = Value::new(unmoved.clone());
+                let mut now = NOW + 5_000 * PAUSE;
+                while !value.step() {
+                    for _ in 0..requests {
+                        assert_eq!(use_it(value.held(), now), use_it(&mut unmoved, now));
+                        now += PAUSE;
+                    }
+                    assert_eq!(*value.held(), unmoved);
+                    now += pause;
+                    if now > NOW + 500_000_000_000 {
+                        break; // It goes, having been moved in part.
+                    }
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A key of the keyspace, opened for writing, and the limiter in it.
+//! A key of the keyspace, opened, and what it holds.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use redis_module::raw;
 
 use super::TYPE;
-use crate::limiter::{Limiter, Micros};
-use crate::replication::{TakenBytes, APPLY};
+use crate::limiter::{Held, Micros, PerLimit};
+use crate::replication::APPLY;
 use crate::server::api::{KEYTYPE_EMPTY, OK};
 use crate::server::{api, listeners, Arg, Context};
 
@@ -15,18 +15,72 @@ use crate::server::{api, listeners, Arg, Context};
 /// a limiter is in use for so much longer does its key need a later one.
 const SPARE_MILLIS: i64 = 1_000;
 
-/// An open key that holds a limiter or nothing. As long as it is open, no other is: two of the same name would be two
-/// ways to one limiter.
-pub struct Key<'a> {
-    handle: *mut raw::RedisModuleKey,
-    /// What the key holds, or null.
-    limiter: *mut Limiter,
-    name: Arg<'a>,
-    ctx: &'a mut Context,
+/// The key holds something that is not ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Foreign;
+
+/// Why keys cannot be opened together.
+#[derive(Clone, Copy)]
+pub enum CannotOpen<'a> {
+    /// This one holds something that is not ours.
+    Foreign(Arg<'a>),
+    /// This one is named twice.
+    Twice(Arg<'a>),
 }
 
-/// The key holds something else.
-pub struct Foreign;
+/// A handle of the server's, closed in the end; null for a key that was to be read and does not exist.
+struct Handle(*mut raw::RedisModuleKey);
+
+impl Handle {
+    /// Opens the key, and finds what it holds: null if that is nothing.
+    #[inline(always)]
+    fn open(ctx: &Context, name: Arg<'_>, mode: u32) -> Result<(Self, *mut Held), Foreign> {
+        // SAFETY: the context and the name are valid as long as the command runs.
+        let handle = Self(unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode.cast_signed()) });
+        // SAFETY: the key is open, or null, which these functions answer like a key that does not exist; the server
+        // answers null for the type of a key that is not of a module's type, and the value of a key of our type is what
+        // `set` or `rdb_load` boxed.
+        unsafe {
+            if api!(RedisModule_ModuleTypeGetType)(handle.0) == TYPE.load(Ordering::Relaxed) {
+                let held = api!(RedisModule_ModuleTypeGetValue)(handle.0).cast();
+                Ok((handle, held))
+            } else if api!(RedisModule_KeyType)(handle.0) == KEYTYPE_EMPTY {
+                Ok((handle, ptr::null_mut()))
+            } else {
+                Err(Foreign)
+            }
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the key was opened by `open` and is closed once; null is left alone.
+        unsafe { api!(RedisModule_CloseKey)(self.0) };
+    }
+}
+
+/// Shows to `look` what the key holds, if it exists, and changes nothing.
+///
+/// # Errors
+/// When the key holds something that is not ours.
+pub fn look_at<T>(ctx: &mut Context, name: Arg<'_>, look: impl FnOnce(&Held) -> T) -> Result<Option<T>, Foreign> {
+    let (_open, held) = Handle::open(ctx, name, raw::REDISMODULE_READ)?;
+    // SAFETY: null, or the key's value, which stays where and as it is while the key is open; as the context is borrowed
+    // exclusively, nothing else is open.
+    Ok(unsafe { held.as_ref() }.map(look))
+}
+
+/// A key open for writing that holds a limiter, the limits of a policy, or nothing. As long as it is open, no other of
+/// the same name is, which would be a second way to the same value: [`Self::open`] borrows the context for as long, and
+/// [`Self::open_all`] opens different keys only.
+pub struct Key<'a> {
+    handle: Handle,
+    /// What the key holds, or null.
+    held: *mut Held,
+    name: Arg<'a>,
+    ctx: &'a Context,
+}
 
 impl<'a> Key<'a> {
     /// Opens the key.
@@ -35,76 +89,103 @@ impl<'a> Key<'a> {
     /// When it holds something that is not ours.
     #[inline(always)]
     pub fn open(ctx: &'a mut Context, name: Arg<'a>) -> Result<Self, Foreign> {
-        let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE).cast_signed();
-        // SAFETY: the context and the name are valid for `'a`.
-        let handle = unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode) };
-        let mut key = Self { handle, limiter: ptr::null_mut(), name, ctx };
-        // SAFETY: the key is open; the server answers null for the type of a key that is not of a module's type, and
-        // the value of a key of our type is a limiter that `set` or `rdb_load` boxed.
-        unsafe {
-            if api!(RedisModule_ModuleTypeGetType)(handle) == TYPE.load(Ordering::Relaxed) {
-                key.limiter = api!(RedisModule_ModuleTypeGetValue)(handle).cast();
-            } else if api!(RedisModule_KeyType)(handle) != KEYTYPE_EMPTY {
-                return Err(Foreign);
+        Self::open_one(ctx, name)
+    }
+
+    /// Opens several keys.
+    ///
+    /// # Errors
+    /// When one of them holds something that is not ours, or is named twice.
+    pub fn open_all(
+        ctx: &'a mut Context,
+        names: impl ExactSizeIterator<Item = Arg<'a>>,
+    ) -> Result<PerLimit<Self>, CannotOpen<'a>> {
+        let ctx = &*ctx;
+        let mut keys: PerLimit<Self> = PerLimit::with_capacity(names.len());
+        for name in names {
+            let bytes = name.bytes();
+            if keys.iter().any(|key| key.name.bytes() == bytes) {
+                return Err(CannotOpen::Twice(name));
+            }
+            match Self::open_one(ctx, name) {
+                Ok(key) => keys.push(key),
+                Err(Foreign) => return Err(CannotOpen::Foreign(name)),
             }
         }
-        Ok(key)
+        Ok(keys)
     }
 
-    /// The limiter, if the key holds one.
-    pub fn limiter(&mut self) -> Option<&mut Limiter> {
+    #[inline(always)]
+    fn open_one(ctx: &'a Context, name: Arg<'a>) -> Result<Self, Foreign> {
+        let (handle, held) = Handle::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)?;
+        Ok(Self { handle, held, name, ctx })
+    }
+
+    /// What the key holds, if it holds anything.
+    pub fn held(&mut self) -> Option<&mut Held> {
         // SAFETY: null, or the key's value, which stays where it is as long as the key is open and not set. The
-        // reference is the only one, as `&mut self` is, and as no other key is open.
-        unsafe { self.limiter.as_mut() }
+        // reference is the only one, as `&mut self` is, and as no other key of the name is open.
+        unsafe { self.held.as_mut() }
     }
 
-    /// Makes the key hold `limiter`, in place of what it held.
-    pub fn set(&mut self, limiter: Limiter) {
-        let value = Box::into_raw(Box::new(limiter));
+    /// Makes the key hold this, in place of what it held.
+    pub fn set(&mut self, held: Held) {
+        let value = Box::into_raw(Box::new(held));
         // SAFETY: the key is open for writing; the server owns the value from here on, and gives it to `free`.
         let done =
-            unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle, TYPE.load(Ordering::Relaxed), value.cast()) };
+            unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle.0, TYPE.load(Ordering::Relaxed), value.cast()) };
         if done == OK {
-            self.limiter = value;
+            self.held = value;
         } else {
             // SAFETY: the server did not take the value.
             drop(unsafe { Box::from_raw(value) });
         }
     }
 
-    /// Lets the key live until its limiter is idle, and hardly longer.
+    /// Lets the key live until what it holds is idle, and hardly longer.
     pub fn keep_until(&mut self, idle_at: Micros) {
         let needed = i64::try_from(idle_at.div_ceil(1_000)).unwrap_or(i64::MAX - SPARE_MILLIS);
         let latest = needed + SPARE_MILLIS;
         // SAFETY: the key is open for writing; the server answers -1 if it has no expiry.
         unsafe {
-            if !(needed..=latest).contains(&api!(RedisModule_GetAbsExpire)(self.handle)) {
-                api!(RedisModule_SetAbsExpire)(self.handle, latest);
+            if !(needed..=latest).contains(&api!(RedisModule_GetAbsExpire)(self.handle.0)) {
+                api!(RedisModule_SetAbsExpire)(self.handle.0, latest);
             }
         }
     }
 
     /// Tells those who watch or cache the key that it changed, and the replicas and the append-only file, if there are
     /// any, what happened to it.
-    pub fn changed(&self, fact: impl FnOnce() -> TakenBytes) {
+    pub fn changed<F: AsRef<[u8]>>(&self, fact: impl FnOnce() -> F) {
         self.ctx.signal_modified(self.name);
         if listeners::may_be_there(self.ctx) {
-            self.ctx.replicate(APPLY, self.name, fact().as_slice());
+            self.ctx.replicate(APPLY, self.name, fact().as_ref());
         } else {
             self.ctx.count_change();
         }
     }
 
-    /// As [`Self::changed`], when the command that is running is itself the news.
-    pub fn changed_by_this_command(&self) {
-        self.ctx.signal_modified(self.name);
-        self.ctx.replicate_verbatim();
+    /// As [`Self::changed`] for several keys to which something happened at once; `fact` tells what happened to the one
+    /// in each place.
+    pub fn all_changed<F: AsRef<[u8]>>(keys: &[Self], fact: impl Fn(usize) -> F) {
+        let Some(ctx) = keys.first().map(|key| key.ctx) else { return };
+        for key in keys {
+            ctx.signal_modified(key.name);
+        }
+        if !listeners::may_be_there(ctx) {
+            return ctx.count_change();
+        }
+        let facts: Vec<F> = (0..keys.len()).map(fact).collect();
+        let words = keys.iter().zip(&facts).flat_map(|(key, fact)| [key.name.bytes(), fact.as_ref()]);
+        ctx.replicate_words(APPLY, words);
     }
-}
 
-impl Drop for Key<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the key was opened by `open` and is closed once.
-        unsafe { api!(RedisModule_CloseKey)(self.handle) };
+    /// As [`Self::changed`], of several keys, when the command that is running is itself the news.
+    pub fn all_changed_by_this_command(keys: &[Self]) {
+        let Some(ctx) = keys.first().map(|key| key.ctx) else { return };
+        for key in keys {
+            ctx.signal_modified(key.name);
+        }
+        ctx.replicate_verbatim();
     }
 }

@@ -1,4 +1,4 @@
-//! The native type `ratelimit`: a key that holds one limiter.
+//! The native type `ratelimit`: a key that holds a limiter, or the limits of a policy.
 
 mod callbacks;
 mod defrag;
@@ -13,7 +13,7 @@ use redis_module::raw;
 use crate::limiter::FORMAT_VERSION;
 use crate::server::api;
 
-pub use key::Key;
+pub use key::{look_at, CannotOpen, Foreign, Key};
 
 /// The type's name, by which snapshots and dumps know it.
 const NAME: &std::ffi::CStr = c"ratelimit";

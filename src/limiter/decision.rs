@@ -21,8 +21,8 @@ pub struct Decision {
     pub delay: Option<Micros>,
 }
 
-/// When the same request would be allowed, if nobody else comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When the same request would be allowed, if nobody else comes: the later, the greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
     /// It was allowed.
     Now,
@@ -41,20 +41,26 @@ pub struct Reply {
     pub delay: Option<i64>,
 }
 
+impl Retry {
+    /// The wait in milliseconds, rounded up; -1 where none is long enough.
+    pub fn to_millis(self) -> i64 {
+        match self {
+            Self::Now => 0,
+            Self::After(wait) => to_millis(wait),
+            Self::Never => -1,
+        }
+    }
+}
+
 impl Decision {
     /// The integers of the reply.
     pub fn to_reply(self) -> Reply {
-        let retry = match self.retry {
-            Retry::Now => 0,
-            Retry::After(wait) => to_millis(wait),
-            Retry::Never => -1,
-        };
         Reply {
             five: [
                 i64::from(self.allowed),
                 to_integer(self.limit),
                 to_integer(self.remaining),
-                retry,
+                self.retry.to_millis(),
                 to_millis(self.reset_after),
             ],
             delay: self.delay.map(to_millis),

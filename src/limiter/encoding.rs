@@ -1,8 +1,9 @@
-//! The one byte format of a limiter, in memory dumps, snapshots and the append-only file alike.
+//! The one byte format of what a key holds, in memory dumps, snapshots and the append-only file alike.
 //!
-//! A limiter is its version, its algorithm, its quota and its state, all integers of variable length. A log's entries
-//! follow apart, piece by piece, so that a long one is never one large buffer. Decoding trusts nothing: lengths,
-//! ranges and sums are all checked.
+//! What a key holds is a version, then the algorithm, the quota and the state of its limiter, all integers of variable
+//! length; or a mark and the number of a policy's limits, and the same of each. The entries of logs follow apart, piece
+//! by piece, so that a long one is never one large buffer. Decoding trusts nothing: lengths, ranges and sums are all
+//! checked.
 
 use super::fixed_window::FixedWindow;
 use super::leaky_bucket::LeakyBucket;
@@ -12,7 +13,7 @@ use super::sliding_counter::SlidingCounter;
 use super::sliding_log::{Piece, SlidingLog};
 use super::token_bucket::{parts, TokenBucket};
 use super::varint::{push_varint, Reader, Sink};
-use super::{Limiter, State};
+use super::{Held, Limiter, PolicyLimits, State, MAX_LIMITS};
 
 /// The version of the format. A later one is refused; an earlier one would be read by code of its own.
 pub const FORMAT_VERSION: u8 = 1;
@@ -21,21 +22,35 @@ pub const FORMAT_VERSION: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damaged;
 
-impl Limiter {
-    /// Writes all but the entries of a log.
+impl Held {
+    /// Writes all but the entries of logs.
     pub fn encode(&self, out: &mut impl Sink) {
         out.push_byte(FORMAT_VERSION);
-        self.with_state(|state| encode_state(state, out));
+        if let Self::Policy(_) = self {
+            out.push_byte(POLICY);
+            push_varint(out, self.limiters().len() as u64);
+        }
+        for limiter in self.limiters() {
+            limiter.with_state(|state| encode_state(state, out));
+        }
     }
 
-    /// Reads what [`Self::encode`] wrote; a log comes out empty.
+    /// Reads what [`Self::encode`] wrote; logs come out empty.
     ///
     /// # Errors
     /// When the bytes are anything else.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
         let mut reader = Reader::new(bytes);
-        let state = decode_state(&mut reader).ok_or(Damaged)?;
-        reader.is_at_end().then(|| state.into()).ok_or(Damaged)
+        let held = decode_held(&mut reader).ok_or(Damaged)?;
+        reader.is_at_end().then_some(held).ok_or(Damaged)
+    }
+}
+
+impl Limiter {
+    /// Whether saved entries continue this log.
+    pub(super) fn is_continued_by(&self, piece: Piece<'_>) -> bool {
+        // Not twice the limit: when the limit was lowered, an entry from before may alone have been above that.
+        self.entries().is_some_and(|entries| entries.is_continued_by(piece, 2 * MAX_AMOUNT))
     }
 
     /// Adds saved entries to a log.
@@ -43,10 +58,33 @@ impl Limiter {
     /// # Errors
     /// When this is no log, or the entries do not continue it; nothing has changed then.
     pub fn append(&mut self, piece: Piece<'_>) -> Result<(), Damaged> {
-        let entries = self.whole_mut().and_then(|state| state.entries_mut()).ok_or(Damaged)?;
-        // Not twice the limit: when the limit was lowered, an entry from before may alone have been above that.
-        entries.append(piece, 2 * MAX_AMOUNT).ok_or(Damaged)
+        if !self.is_continued_by(piece) {
+            return Err(Damaged);
+        }
+        self.whole_mut().and_then(|state| state.entries_mut()).ok_or(Damaged)?.append(piece);
+        Ok(())
     }
+}
+
+fn decode_held(reader: &mut Reader<'_>) -> Option<Held> {
+    if reader.byte()? != FORMAT_VERSION {
+        return None;
+    }
+    if reader.rest().first() != Some(&POLICY) {
+        return Some(Held::Limiter(decode_state(reader)?.into()));
+    }
+    reader.byte()?;
+    let limiters = decode_several(reader, |reader| decode_state(reader).map(Limiter::from))?;
+    Some(Held::Policy(PolicyLimits::of(limiters)))
+}
+
+/// Reads a number, within bounds, and then so many things.
+fn decode_several<T>(reader: &mut Reader<'_>, decode: impl Fn(&mut Reader<'_>) -> Option<T>) -> Option<Vec<T>> {
+    let count = usize::try_from(reader.varint()?).ok()?;
+    if !(1..=MAX_LIMITS).contains(&count) {
+        return None;
+    }
+    (0..count).map(|_| decode(reader)).collect()
 }
 
 fn encode_state(state: &State, out: &mut impl Sink) {
@@ -68,9 +106,6 @@ fn encode_state(state: &State, out: &mut impl Sink) {
 }
 
 fn decode_state(reader: &mut Reader<'_>) -> Option<State> {
-    if reader.byte()? != FORMAT_VERSION {
-        return None;
-    }
     Some(match decode_quota(reader)? {
         Quota::TokenBucket(quota) => State::TokenBucket(metered(quota, decode_bucket(reader, &quota)?)),
         Quota::LeakyBucket(quota) => State::LeakyBucket(metered(quota, LeakyBucket(decode_bucket(reader, &quota)?))),
@@ -124,6 +159,19 @@ pub fn encode_quota(quota: &Quota, out: &mut impl Sink) {
     }
 }
 
+/// Writes the quotas of a policy.
+pub fn encode_quotas(quotas: &[Quota], out: &mut impl Sink) {
+    push_varint(out, quotas.len() as u64);
+    for quota in quotas {
+        encode_quota(quota, out);
+    }
+}
+
+/// Reads what [`encode_quotas`] wrote; `None` when it is anything else.
+pub fn decode_quotas(reader: &mut Reader<'_>) -> Option<Vec<Quota>> {
+    decode_several(reader, decode_quota)
+}
+
 /// Reads what [`encode_quota`] wrote; `None` when it is anything else.
 pub fn decode_quota(reader: &mut Reader<'_>) -> Option<Quota> {
     let tagged = reader.byte()?;
@@ -136,6 +184,9 @@ pub fn decode_quota(reader: &mut Reader<'_>) -> Option<Quota> {
         Algorithm::SlidingCounter => Quota::SlidingCounter(decode_window_quota(reader)?),
     })
 }
+
+/// The byte that stands in place of an algorithm's where a policy's limits follow: never to be changed.
+const POLICY: u8 = 64;
 
 /// The byte that stands for an algorithm in everything that is saved: never to be changed.
 const fn tag(algorithm: Algorithm) -> u8 {

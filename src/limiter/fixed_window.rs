@@ -64,6 +64,10 @@ impl Meter for FixedWindow {
         *self = Self { at: now, count: (reading.count + cost).min(2 * quota.limit()) };
     }
 
+    fn give_back(&mut self, amount: u64, reading: Reading, _quota: &WindowQuota, now: Micros) {
+        *self = Self { at: now, count: reading.count.saturating_sub(amount) };
+    }
+
     fn carried_over(&self, _from: &WindowQuota, to: &WindowQuota) -> Cow<'_, Self> {
         Cow::Owned(Self { at: self.at, count: self.count.min(to.limit()) })
     }

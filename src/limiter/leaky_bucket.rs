@@ -49,6 +49,10 @@ impl Meter for LeakyBucket {
         self.0.take(cost, level, quota, now);
     }
 
+    fn give_back(&mut self, amount: u64, level: u128, quota: &BucketQuota, now: Micros) {
+        self.0.give_back(amount, level, quota, now);
+    }
+
     fn carried_over(&self, from: &BucketQuota, to: &BucketQuota) -> Cow<'_, Self> {
         Cow::Owned(Self(self.0.carried_over(from, to).into_owned()))
     }

@@ -44,6 +44,9 @@ pub trait Meter: Clone + Debug + Default + PartialEq {
     /// limit.
     fn take(&mut self, cost: u64, reading: Self::Reading, quota: &Self::Quota, now: Micros);
 
+    /// Takes back `amount`, or as much of it as there is, from what was read at `now`: what was taken last goes first.
+    fn give_back(&mut self, amount: u64, reading: Self::Reading, quota: &Self::Quota, now: Micros);
+
     /// The state under another quota, as of the last taking. Where the state is an amount that time wears off, it is
     /// no more than the new limit; where it is what was taken when, that stands, and time alone ends it.
     fn carried_over(&self, from: &Self::Quota, to: &Self::Quota) -> Cow<'_, Self>;
@@ -80,26 +83,37 @@ impl<M: Meter> Metered<M> {
         let mut used = view.used();
         let allowed = used + cost <= limit;
         let taken = allowed || force;
-        let delay = view.delay().map(|delay| if allowed { delay } else { 0 });
+        let delay = view.delay_if(allowed);
         if taken {
             let reading = view.reading;
             self.meter.take(cost, reading, quota, now);
             view = View::new(&self.meter, quota, now);
             used = view.used();
         }
-        Decision {
-            allowed,
-            taken,
-            limit,
-            remaining: limit.saturating_sub(used),
-            retry: match limit.checked_sub(cost) {
-                _ if allowed => Retry::Now,
-                None => Retry::Never,
-                Some(room) => Retry::After(view.wait_until_used(room)),
-            },
-            reset_after: view.wait_until_used(0),
-            delay,
+        decision(Outcome { allowed, taken, delay }, limit, cost, used, |amount| view.wait_until_used(amount))
+    }
+
+    /// What a request would be told now, except that nothing is taken: what remains, and until when, is as it stands.
+    pub(super) fn peek(&self, quota: &M::Quota, cost: u64, now: Micros) -> Decision {
+        if *quota != self.quota {
+            return self.peek_under(quota, cost, now);
         }
+        let (limit, view) = (M::limit(quota), View::new(&self.meter, quota, now));
+        let used = view.used();
+        let allowed = used + cost <= limit;
+        let outcome = Outcome { allowed, taken: false, delay: view.delay_if(allowed) };
+        decision(outcome, limit, cost, used, |amount| view.wait_until_used(amount))
+    }
+
+    /// Gives back `amount`, or as much of it as is used; returns whether there was anything to give back.
+    pub(super) fn refund(&mut self, amount: u64, now: Micros) -> bool {
+        let view = View::new(&self.meter, &self.quota, now);
+        let reading = view.reading;
+        if view.wait_until_used(0) == 0 {
+            return false;
+        }
+        self.meter.give_back(amount, reading, &self.quota, now);
+        true
     }
 
     /// Takes what was decided elsewhere.
@@ -110,6 +124,11 @@ impl<M: Meter> Metered<M> {
         self.meter.take(cost, self.meter.read(quota, now), quota, now);
     }
 
+    /// How much is used.
+    pub(super) fn used(&self, now: Micros) -> u64 {
+        View::new(&self.meter, &self.quota, now).used()
+    }
+
     /// From when on nothing is used any more.
     pub(super) fn idle_at(&self) -> Micros {
         let then = self.meter.last_taken();
@@ -118,34 +137,33 @@ impl<M: Meter> Metered<M> {
 
     /// Meets a request under another quota than the one in force: returns the decision if it is denied; otherwise makes
     /// the quota the one in force, under which the request is as allowed or forced as it was here.
+    #[cold]
+    fn meet(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Option<Decision> {
+        let seen = self.peek_under(quota, cost, now);
+        if !seen.allowed && !force {
+            return Some(seen);
+        }
+        self.adopt(quota, cost, now);
+        None
+    }
+
+    /// As [`Self::peek`], under another quota than the one in force; how long a request would be held is not told.
     ///
     /// A new quota carries over what is used under the old one. That alone would make a denied client wait as the old
     /// quota says, however generous the new one is, since a denial stores nothing. So what would be used had the new
     /// quota been in force since the last taking counts as well, and the lesser of the two decides.
     #[cold]
-    fn meet(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Option<Decision> {
+    fn peek_under(&self, quota: &M::Quota, cost: u64, now: Micros) -> Decision {
         let carried_over = self.meter.carried_over(&self.quota, quota);
         let (old, new) = (View::new(&self.meter, &self.quota, now), View::new(&*carried_over, quota, now));
         let (limit, used) = (M::limit(quota), old.used().min(new.used()));
-        if force || used + cost <= limit {
-            drop(carried_over);
-            self.adopt(quota, cost, now);
-            return None;
-        }
         let wait = |amount| old.wait_until_used(amount).min(new.wait_until_used(amount));
-        Some(Decision {
-            allowed: false,
-            taken: false,
-            limit,
-            remaining: limit.saturating_sub(used),
-            retry: limit.checked_sub(cost).map_or(Retry::Never, |room| Retry::After(wait(room))),
-            reset_after: wait(0),
-            delay: new.delay().map(|_| 0),
-        })
+        let outcome = Outcome { allowed: used + cost <= limit, taken: false, delay: new.delay_if(false) };
+        decision(outcome, limit, cost, used, wait)
     }
 
     /// Makes `quota` the one in force, because `cost` is about to be taken under it. What is used under the old quota
-    /// is kept if the cost fits beside it; otherwise the lesser of the two that [`Self::meet`] speaks of.
+    /// is kept if the cost fits beside it; otherwise the lesser of the two that [`Self::peek_under`] speaks of.
     fn adopt(&mut self, quota: &M::Quota, cost: u64, now: Micros) {
         let old = View::new(&self.meter, &self.quota, now);
         let reading = old.reading;
@@ -158,6 +176,33 @@ impl<M: Meter> Metered<M> {
             self.meter = meter;
         }
         self.quota = *quota;
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy)]
+struct Outcome {
+    allowed: bool,
+    taken: bool,
+    delay: Option<Micros>,
+}
+
+/// What a request is told: its outcome, and what follows from how much is `used` by now and for how long.
+#[inline(always)]
+fn decision(outcome: Outcome, limit: u64, cost: u64, used: u64, wait_until_used: impl Fn(u64) -> Micros) -> Decision {
+    let Outcome { allowed, taken, delay } = outcome;
+    Decision {
+        allowed,
+        taken,
+        limit,
+        remaining: limit.saturating_sub(used),
+        retry: match limit.checked_sub(cost) {
+            _ if allowed => Retry::Now,
+            None => Retry::Never,
+            Some(room) => Retry::After(wait_until_used(room)),
+        },
+        reset_after: wait_until_used(0),
+        delay,
     }
 }
 
@@ -184,8 +229,9 @@ impl<'a, M: Meter> View<'a, M> {
         self.meter.wait_until_used(amount, self.reading, self.quota)
     }
 
+    /// How long to hold a request that is allowed, for an algorithm that spaces them; one that is not need not be held.
     #[inline(always)]
-    fn delay(&self) -> Option<Micros> {
-        self.meter.delay(self.reading, self.quota)
+    fn delay_if(&self, allowed: bool) -> Option<Micros> {
+        self.meter.delay(self.reading, self.quota).map(|delay| if allowed { delay } else { 0 })
     }
 }

@@ -4,6 +4,7 @@ mod arithmetic;
 mod decision;
 mod encoding;
 mod fixed_window;
+mod held;
 mod leaky_bucket;
 mod meter;
 mod quota;
@@ -12,11 +13,16 @@ mod sliding_counter;
 mod sliding_log;
 mod small;
 mod state;
+mod together;
 mod token_bucket;
 pub mod varint;
+mod written;
 
 pub use decision::{Decision, Reply, Retry};
-pub use encoding::{decode_piece, decode_quota, encode_piece, encode_quota, Damaged, FORMAT_VERSION};
+pub use encoding::{
+    decode_piece, decode_quota, decode_quotas, encode_piece, encode_quota, encode_quotas, Damaged, FORMAT_VERSION,
+};
+pub use held::{Answer, Held, PolicyLimits};
 pub use quota::{
     parse_amount, Algorithm, BadArgument, BucketQuota, Micros, Quota, Quoted, Rate, WindowQuota, AMOUNT_FORM,
     MAX_AMOUNT, MAX_TIME,
@@ -24,6 +30,8 @@ pub use quota::{
 pub use saved::{Save, Saved};
 pub use sliding_log::{Entries, Entry, Piece};
 pub use state::{OtherAlgorithm, State};
+pub use together::{request_all, Limits, Mismatch, PerLimit, Verdict, MAX_LIMITS};
+pub use written::{write_duration, write_rate};
 
 use fixed_window::FixedWindow;
 use leaky_bucket::LeakyBucket;
@@ -102,6 +110,44 @@ impl Limiter {
         Ok(())
     }
 
+    /// What a request that costs `cost` would be told now, except that nothing is taken: what remains, and until when,
+    /// is as it stands.
+    ///
+    /// # Errors
+    /// When the quota is for another algorithm.
+    pub fn peek(&self, quota: &Quota, cost: u64, now: Micros) -> Result<Decision, OtherAlgorithm> {
+        self.with_state(|state| state.peek(quota, cost, now))
+    }
+
+    /// As [`Self::peek`], with the quota in force.
+    pub fn peek_as_it_is(&self, cost: u64, now: Micros) -> Decision {
+        self.with_state(|state| state.peek_as_it_is(cost, now))
+    }
+
+    /// Gives back `amount`, or as much of it as is used; returns whether there was anything to give back.
+    pub fn refund(&mut self, amount: u64, now: Micros) -> bool {
+        if let Form::Whole(state) = &mut self.0 {
+            return state.refund(amount, now);
+        }
+        let mut state = self.with_state(State::clone);
+        let refunded = state.refund(amount, now);
+        if refunded {
+            *self = state.into();
+        }
+        refunded
+    }
+
+    /// How much is used, rounded up.
+    pub fn used(&self, now: Micros) -> u64 {
+        self.with_state(|state| state.used(now))
+    }
+
+    /// When something was last taken or given back; a log knows only of its newest entry, if there is one.
+    pub fn last_changed(&self) -> Option<Micros> {
+        let changed = self.with_state(State::last_changed);
+        (changed > 0).then_some(changed)
+    }
+
     /// From when on the limiter is as good as a new one.
     pub fn idle_at(&self) -> Micros {
         self.with_state(State::idle_at)
@@ -110,6 +156,17 @@ impl Limiter {
     /// The quota it was last used with.
     pub fn quota(&self) -> Quota {
         self.with_state(State::quota)
+    }
+
+    /// What kind of limiter it is.
+    pub fn algorithm(&self) -> Algorithm {
+        match &self.0 {
+            Form::TokenBucket(_) => Algorithm::TokenBucket,
+            Form::LeakyBucket(_) => Algorithm::LeakyBucket,
+            Form::FixedWindow(_) => Algorithm::FixedWindow,
+            Form::SlidingCounter(_) => Algorithm::SlidingCounter,
+            Form::Whole(state) => state.quota().algorithm(),
+        }
     }
 
     /// The entries of a log; the other algorithms have a state of constant size.
@@ -150,7 +207,7 @@ impl Limiter {
 
     #[cold]
     fn other(&self, quota: &Quota) -> OtherAlgorithm {
-        OtherAlgorithm { held: self.quota().algorithm(), asked: quota.algorithm() }
+        OtherAlgorithm { held: self.algorithm(), asked: quota.algorithm() }
     }
 }
 

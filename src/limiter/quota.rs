@@ -364,6 +364,13 @@ impl Algorithm {
     pub const ALL: [Self; 5] =
         [Self::TokenBucket, Self::LeakyBucket, Self::FixedWindow, Self::SlidingLog, Self::SlidingCounter];
 
+    /// The algorithm of this name, in any case.
+    pub fn named(name: &[u8]) -> Option<Self> {
+        // Most people write it as it is written here, which is found out in a few instructions.
+        let exact = Self::ALL.into_iter().find(|it| it.name().as_bytes() == name);
+        exact.or_else(|| Self::ALL.into_iter().find(|it| it.name().as_bytes().eq_ignore_ascii_case(name)))
+    }
+
     /// The name by which users know it.
     pub const fn name(self) -> &'static str {
         match self {

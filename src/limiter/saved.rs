@@ -1,9 +1,9 @@
-//! How a limiter is saved and loaded: its own bytes, and for a log the number of its pieces and each of them.
+//! How what a key holds is saved and loaded: its own bytes, and for each log the number of its pieces and each of them.
 
 use super::encoding::{decode_piece, encode_piece};
-use super::Limiter;
+use super::{Held, Limiter};
 
-/// Where a limiter is saved to.
+/// Where something is saved to.
 pub trait Save {
     /// Saves a number.
     fn number(&mut self, number: u64);
@@ -19,18 +19,19 @@ pub trait Saved {
     fn bytes<T>(&mut self, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T>;
 }
 
-impl Limiter {
+impl Held {
     /// Saves it.
     pub fn save(&self, to: &mut impl Save) {
         let mut bytes = Vec::new();
         self.encode(&mut bytes);
         to.bytes(&bytes);
-        let Some(entries) = self.entries() else { return };
-        to.number(entries.piece_count() as u64);
-        for piece in entries.pieces() {
-            bytes.clear();
-            encode_piece(piece, &mut bytes);
-            to.bytes(&bytes);
+        for entries in self.limiters().iter().filter_map(Limiter::entries) {
+            to.number(entries.piece_count() as u64);
+            for piece in entries.pieces() {
+                bytes.clear();
+                encode_piece(piece, &mut bytes);
+                to.bytes(&bytes);
+            }
         }
     }
 
@@ -40,14 +41,13 @@ impl Limiter {
     /// When it is anything else, with what is wrong.
     pub fn load(from: &mut impl Saved) -> Result<Self, &'static str> {
         const DAMAGED_LOG: &str = "the log of a ratelimit key is damaged";
-        let mut limiter = from.bytes(|bytes| Self::decode(bytes).ok()).ok_or("a ratelimit key is damaged")?;
-        if limiter.entries().is_none() {
-            return Ok(limiter);
+        let mut held = from.bytes(|bytes| Self::decode(bytes).ok()).ok_or("a ratelimit key is damaged")?;
+        for log in held.limiters_mut().iter_mut().filter(|limiter| limiter.entries().is_some()) {
+            // The count is only a number of turns: a wrong one runs into the end of what there is to load.
+            for _ in 0..from.number().ok_or(DAMAGED_LOG)? {
+                from.bytes(|bytes| log.append(decode_piece(bytes)?).ok()).ok_or(DAMAGED_LOG)?;
+            }
         }
-        // The count is only a number of turns: a wrong one runs into the end of what there is to load.
-        for _ in 0..from.number().ok_or(DAMAGED_LOG)? {
-            from.bytes(|bytes| limiter.append(decode_piece(bytes)?).ok()).ok_or(DAMAGED_LOG)?;
-        }
-        Ok(limiter)
+        Ok(held)
     }
 }

@@ -95,6 +95,13 @@ impl Meter for SlidingCounter {
         *self = Self { at: now, previous: reading.previous, current: reading.current + cost.min(room) };
     }
 
+    /// What was taken last is in this window's count, and what is not there was taken in the window before.
+    fn give_back(&mut self, amount: u64, reading: Reading, _quota: &WindowQuota, now: Micros) {
+        let of_current = amount.min(reading.current);
+        let previous = reading.previous.saturating_sub(amount - of_current);
+        *self = Self { at: now, previous, current: reading.current - of_current };
+    }
+
     fn carried_over(&self, from: &WindowQuota, to: &WindowQuota) -> Cow<'_, Self> {
         if from.window() == to.window() {
             // The counts mean the same under any limit.

@@ -3,7 +3,7 @@
 use super::decision::Decision;
 use super::fixed_window::FixedWindow;
 use super::leaky_bucket::LeakyBucket;
-use super::meter::Metered;
+use super::meter::{Meter, Metered};
 use super::quota::{Algorithm, Micros, Quota};
 use super::sliding_counter::SlidingCounter;
 use super::sliding_log::{Entries, SlidingLog};
@@ -71,6 +71,66 @@ impl State {
             _ => return Err(self.other(quota)),
         }
         Ok(())
+    }
+
+    /// What a request that costs `cost` would be told now, except that nothing is taken: what remains, and until when,
+    /// is as it stands.
+    ///
+    /// # Errors
+    /// When the quota is for another algorithm.
+    pub fn peek(&self, quota: &Quota, cost: u64, now: Micros) -> Result<Decision, OtherAlgorithm> {
+        Ok(match (self, quota) {
+            (Self::TokenBucket(it), Quota::TokenBucket(quota)) => it.peek(quota, cost, now),
+            (Self::LeakyBucket(it), Quota::LeakyBucket(quota)) => it.peek(quota, cost, now),
+            (Self::FixedWindow(it), Quota::FixedWindow(quota)) => it.peek(quota, cost, now),
+            (Self::SlidingLog(it), Quota::SlidingLog(quota)) => it.peek(quota, cost, now),
+            (Self::SlidingCounter(it), Quota::SlidingCounter(quota)) => it.peek(quota, cost, now),
+            _ => return Err(self.other(quota)),
+        })
+    }
+
+    /// As [`Self::peek`], with the quota in force.
+    pub fn peek_as_it_is(&self, cost: u64, now: Micros) -> Decision {
+        match self {
+            Self::TokenBucket(it) => it.peek(&it.quota, cost, now),
+            Self::LeakyBucket(it) => it.peek(&it.quota, cost, now),
+            Self::FixedWindow(it) => it.peek(&it.quota, cost, now),
+            Self::SlidingLog(it) => it.peek(&it.quota, cost, now),
+            Self::SlidingCounter(it) => it.peek(&it.quota, cost, now),
+        }
+    }
+
+    /// Gives back `amount`, or as much of it as is used; returns whether there was anything to give back.
+    pub fn refund(&mut self, amount: u64, now: Micros) -> bool {
+        match self {
+            Self::TokenBucket(it) => it.refund(amount, now),
+            Self::LeakyBucket(it) => it.refund(amount, now),
+            Self::FixedWindow(it) => it.refund(amount, now),
+            Self::SlidingLog(it) => it.refund(amount, now),
+            Self::SlidingCounter(it) => it.refund(amount, now),
+        }
+    }
+
+    /// How much is used, rounded up.
+    pub fn used(&self, now: Micros) -> u64 {
+        match self {
+            Self::TokenBucket(it) => it.used(now),
+            Self::LeakyBucket(it) => it.used(now),
+            Self::FixedWindow(it) => it.used(now),
+            Self::SlidingLog(it) => it.used(now),
+            Self::SlidingCounter(it) => it.used(now),
+        }
+    }
+
+    /// When something was last taken or given back, or 0; a log knows only of its newest entry.
+    pub fn last_changed(&self) -> Micros {
+        match self {
+            Self::TokenBucket(it) => it.meter.last_taken(),
+            Self::LeakyBucket(it) => it.meter.last_taken(),
+            Self::FixedWindow(it) => it.meter.last_taken(),
+            Self::SlidingLog(it) => it.meter.last_taken(),
+            Self::SlidingCounter(it) => it.meter.last_taken(),
+        }
     }
 
     /// From when on the limiter is as good as a new one.

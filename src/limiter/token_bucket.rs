@@ -73,6 +73,10 @@ impl Meter for TokenBucket {
         *self = Self { at: now, missing };
     }
 
+    fn give_back(&mut self, amount: u64, missing: u128, quota: &BucketQuota, now: Micros) {
+        *self = Self { at: now, missing: missing.saturating_sub(parts(amount, quota)) };
+    }
+
     fn carried_over(&self, from: &BucketQuota, to: &BucketQuota) -> Cow<'_, Self> {
         let (old, new) = (u128::from(from.rate().period()), u128::from(to.rate().period()));
         // Whole tokens stay whole; of a broken one the parts are rounded up, which makes it no larger than it was in

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis::Value;
-use redis_ratelimit::limiter::{Algorithm, Limiter, Quota};
+use redis_ratelimit::limiter::{Algorithm, Held, Limiter, Quota};
 use redis_ratelimit::replication::state_facts;
 
 use super::Client;
@@ -20,7 +20,7 @@ fn million_entries() -> &'static [Vec<u8>] {
         for entry in 0..1_000_000 {
             limiter.request(&quota, 1, false, start + entry * 1_000).expect("a log");
         }
-        state_facts(&limiter).collect()
+        state_facts(&Held::Limiter(limiter)).collect()
     })
 }
 

@@ -59,6 +59,10 @@ impl Naive for Bucket {
         Self { at: now, used: self.exact(quota, now).plus(Fraction::whole(cost)).min(most) }
     }
 
+    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
+        Self { at: now, used: self.exact(quota, now).minus(Fraction::whole(amount)).at_least_zero() }
+    }
+
     fn carried_over(&self, _from: &Quota, to: &Quota) -> Self {
         // The one place where something is rounded: up, to what the new rate refills in whole parts.
         let used = self.used.rounded_up_to(parameters(to).rate().period());

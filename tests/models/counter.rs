@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis_ratelimit::limiter::Quota;
 
-use super::{limit, window, Naive};
+use super::{limit, take_off_the_end, window, Naive};
 
 #[derive(Debug, Clone, Default)]
 pub struct Counter {
@@ -47,6 +47,12 @@ impl Naive for Counter {
         let mut next = self.settled(quota, now);
         let room = (2 * limit(quota)).saturating_sub(next.used(quota, now));
         *next.counts.entry(now - now % window(quota)).or_default() += cost.min(room);
+        next
+    }
+
+    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
+        let mut next = self.settled(quota, now);
+        take_off_the_end(next.counts.values_mut().rev(), amount);
         next
     }
 

@@ -2,7 +2,7 @@
 
 use redis_ratelimit::limiter::Quota;
 
-use super::{limit, window, Naive};
+use super::{limit, take_off_the_end, window, Naive};
 
 #[derive(Debug, Clone, Default)]
 pub struct Log {
@@ -34,6 +34,13 @@ impl Naive for Log {
             requests.remove(0);
         }
         Self { requests }
+    }
+
+    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
+        let mut next = self.settled(quota, now);
+        take_off_the_end(next.requests.iter_mut().rev().map(|(_, cost)| cost), amount);
+        next.requests.retain(|(_, cost)| *cost > 0);
+        next
     }
 
     fn carried_over(&self, _from: &Quota, _to: &Quota) -> Self {

@@ -1,13 +1,16 @@
 //! The limiters once more, deliberately naive: fractions in place of parts, lists in place of chunks, searching in
 //! place of calculating. What they say is compared with what the real ones say.
 
+#![allow(dead_code)] // every test program uses some of it
+
 mod bucket;
 mod counter;
 mod fraction;
 mod log;
+pub mod steps;
 mod window;
 
-use redis_ratelimit::limiter::{Quota, Retry};
+use redis_ratelimit::limiter::{Decision, Quota, Retry};
 
 pub use bucket::Bucket;
 pub use counter::Counter;
@@ -22,8 +25,58 @@ pub trait Naive: Clone + Default {
     fn settled(&self, quota: &Quota, now: u64) -> Self;
     /// The same state after a cost was taken, allowed or not.
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self;
+    /// The same state after so much of what was taken last, or all of it, was given back.
+    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self;
     /// What it was at the last taking, in terms of another quota.
     fn carried_over(&self, from: &Quota, to: &Quota) -> Self;
+}
+
+/// A naive limiter of any algorithm.
+#[derive(Clone)]
+pub enum AnyModel {
+    Bucket(Model<Bucket>),
+    Window(Model<Window>),
+    Log(Model<Log>),
+    Counter(Model<Counter>),
+}
+
+/// Calls the same on whatever model it is.
+macro_rules! of_any {
+    ($any:expr, $model:ident => $call:expr) => {
+        match $any {
+            AnyModel::Bucket($model) => $call,
+            AnyModel::Window($model) => $call,
+            AnyModel::Log($model) => $call,
+            AnyModel::Counter($model) => $call,
+        }
+    };
+}
+
+impl AnyModel {
+    pub fn new(quota: Quota) -> Self {
+        match quota {
+            Quota::TokenBucket(_) | Quota::LeakyBucket(_) => Self::Bucket(Model::new(quota)),
+            Quota::FixedWindow(_) => Self::Window(Model::new(quota)),
+            Quota::SlidingLog(_) => Self::Log(Model::new(quota)),
+            Quota::SlidingCounter(_) => Self::Counter(Model::new(quota)),
+        }
+    }
+
+    pub fn quota(&self) -> Quota {
+        of_any!(self, model => model.quota())
+    }
+
+    pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Told {
+        of_any!(self, model => model.request(quota, cost, force, now))
+    }
+
+    pub fn peek(&self, quota: Quota, cost: u64, now: u64) -> Told {
+        of_any!(self, model => model.peek(quota, cost, now))
+    }
+
+    pub fn refund(&mut self, amount: u64, now: u64) -> bool {
+        of_any!(self, model => model.refund(amount, now))
+    }
 }
 
 /// What a request is told, in the units of the reply.
@@ -34,6 +87,19 @@ pub struct Told {
     pub retry_ms: i64,
     pub reset_ms: i64,
     pub delay_ms: Option<i64>,
+}
+
+impl From<Decision> for Told {
+    fn from(decision: Decision) -> Self {
+        let reply = decision.to_reply();
+        Self {
+            allowed: decision.allowed,
+            remaining: decision.remaining,
+            retry_ms: reply.five[3],
+            reset_ms: reply.five[4],
+            delay_ms: reply.delay,
+        }
+    }
 }
 
 /// A naive limiter: a state, the quota it was last taken from with, and the rules of the contract spelt out.
@@ -48,25 +114,50 @@ impl<N: Naive> Model<N> {
         Self { quota, state: N::default() }
     }
 
+    /// The quota it was last taken from with.
+    pub fn quota(&self) -> Quota {
+        self.quota
+    }
+
     pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Told {
-        let limit = limit(&quota);
-        let allowed = self.used(&quota, now) + cost <= limit;
+        let allowed = self.used(&quota, now) + cost <= limit(&quota);
         let mut queue = self.clone();
         if allowed || force {
             queue = self.with_quota(quota, cost, now);
             *self = Self { quota, state: queue.state.taken(&quota, cost, now) };
         }
-        let leaky = matches!(quota, Quota::LeakyBucket(_));
+        let delay = if allowed { queue.millis_until(&quota, 0, now) } else { 0 };
+        self.told(quota, cost, allowed, delay, now)
+    }
+
+    /// What a request would be told, except that it takes nothing.
+    pub fn peek(&self, quota: Quota, cost: u64, now: u64) -> Told {
+        let allowed = self.used(&quota, now) + cost <= limit(&quota);
+        let delay = if allowed { self.millis_until(&quota, 0, now) } else { 0 };
+        self.told(quota, cost, allowed, delay, now)
+    }
+
+    /// Gives back so much, and says whether there was anything to give back.
+    pub fn refund(&mut self, amount: u64, now: u64) -> bool {
+        let used = self.used(&self.quota, now) > 0;
+        if used {
+            self.state = self.state.given_back(&self.quota, amount, now);
+        }
+        used
+    }
+
+    /// What is told of where it stands, to a request that was allowed or not.
+    fn told(&self, quota: Quota, cost: u64, allowed: bool, delay_ms: i64, now: u64) -> Told {
         Told {
             allowed,
-            remaining: limit.saturating_sub(self.used(&quota, now)),
-            retry_ms: match limit.checked_sub(cost) {
+            remaining: limit(&quota).saturating_sub(self.used(&quota, now)),
+            retry_ms: match limit(&quota).checked_sub(cost) {
                 _ if allowed => 0,
                 None => -1,
                 Some(room) => self.millis_until(&quota, room, now),
             },
             reset_ms: self.millis_until(&quota, 0, now),
-            delay_ms: leaky.then(|| if allowed { queue.millis_until(&quota, 0, now) } else { 0 }),
+            delay_ms: matches!(quota, Quota::LeakyBucket(_)).then_some(delay_ms),
         }
     }
 
@@ -129,5 +220,14 @@ pub fn retry_ms(retry: Retry) -> i64 {
         Retry::Now => 0,
         Retry::After(micros) => i64::try_from(micros.div_ceil(1_000)).expect("fits"),
         Retry::Never => -1,
+    }
+}
+
+/// Takes so much off the amounts, the first of them first.
+fn take_off_the_end<'a>(amounts: impl Iterator<Item = &'a mut u64>, mut amount: u64) {
+    for it in amounts {
+        let part = amount.min(*it);
+        *it -= part;
+        amount -= part;
     }
 }

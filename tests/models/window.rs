@@ -2,7 +2,7 @@
 
 use redis_ratelimit::limiter::Quota;
 
-use super::{limit, window, Naive};
+use super::{limit, take_off_the_end, window, Naive};
 
 #[derive(Debug, Clone, Default)]
 pub struct Window {
@@ -25,6 +25,12 @@ impl Naive for Window {
         let mut next = self.settled(quota, now);
         let room = 2 * limit(quota) - next.taken.iter().sum::<u64>();
         next.taken.push(cost.min(room));
+        next
+    }
+
+    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
+        let mut next = self.settled(quota, now);
+        take_off_the_end(next.taken.iter_mut().rev(), amount);
         next
     }
 

@@ -23,7 +23,9 @@ pub struct Chunk {
     /// The time of the last entry.
     pub(super) last: Micros,
     /// Where the first entry starts.
-    head: usize,
+    head: u32,
+    /// How many entries there are.
+    count: u32,
     bytes: Vec<u8>,
 }
 
@@ -34,6 +36,8 @@ pub(super) struct Found {
     pub sum: u64,
     /// Where the next entry starts.
     end: usize,
+    /// Which entry of the chunk it is, from 1 on.
+    number: u32,
 }
 
 impl Chunk {
@@ -43,7 +47,7 @@ impl Chunk {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.head == self.bytes.len()
+        self.count == 0
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -64,16 +68,22 @@ impl Chunk {
             push_varint(&mut self.bytes, entry.cost);
         }
         self.last = entry.time;
+        self.count += 1;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count as usize
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = Found> + '_ {
         let mut reader = Reader::new(self.encoded());
-        let (mut time, mut sum) = (self.base, self.sum_before);
+        let (mut time, mut sum, mut number) = (self.base, self.sum_before, 0);
         std::iter::from_fn(move || {
             let entry = read_entry(&mut reader, time)?;
             time = entry.time;
             sum = sum.wrapping_add(entry.cost);
-            Some(Found { entry, sum, end: self.bytes.len() - reader.rest().len() })
+            number += 1;
+            Some(Found { entry, sum, end: self.bytes.len() - reader.rest().len(), number })
         })
     }
 
@@ -81,10 +91,12 @@ impl Chunk {
     pub(super) fn drop_through(&mut self, found: &Found) {
         self.base = found.entry.time;
         self.sum_before = found.sum;
-        self.head = found.end;
+        self.count -= found.number;
         // Moving what is left only when less is left than was dropped costs a constant for each entry.
-        if self.head > self.bytes.len() / 2 {
-            self.bytes.drain(..self.head);
+        if found.end <= self.bytes.len() / 2 {
+            self.head = u32::try_from(found.end).unwrap_or(u32::MAX);
+        } else {
+            self.bytes.drain(..found.end);
             self.head = 0;
             if self.bytes.len() < self.bytes.capacity() / 4 {
                 self.bytes.shrink_to(self.bytes.len() * 2);
@@ -94,7 +106,7 @@ impl Chunk {
 
     /// The entries as they are stored, to be read by [`read_entry`] from [`Self::base`] on.
     pub(super) fn encoded(&self) -> &[u8] {
-        &self.bytes[self.head..]
+        &self.bytes[self.head as usize..]
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::chunk::{read_entry, Chunk};
+use super::chunk::{read_entry, Chunk, Found};
 use crate::limiter::quota::{Micros, MAX_TIME};
 use crate::limiter::varint::Reader;
 
@@ -98,16 +98,51 @@ impl Entries {
             return self.newest();
         }
         let start = self.oldest_chunk().sum_before;
-        // The chunk with the entry that brings what has left to the excess is the last that starts below it.
-        let in_newest = self.newest.sum_before.wrapping_sub(start) < excess;
-        let chunk = if in_newest {
-            &self.newest
-        } else {
-            let after = self.full().partition_point(|chunk| chunk.sum_before.wrapping_sub(start) < excess);
-            self.full().get(after.checked_sub(1)?)?
-        };
+        let chunk = self.full().get(self.chunk_reaching(excess)).unwrap_or(&self.newest);
         let found = chunk.entries().find(|found| found.sum.wrapping_sub(start) >= excess);
         found.map(|found| found.entry.time)
+    }
+
+    /// The number of the chunk with the entry that brings the sum, from the oldest on, to `amount`, which is more than
+    /// nothing: the last chunk that starts below it.
+    fn chunk_reaching(&self, amount: u64) -> usize {
+        let start = self.oldest_chunk().sum_before;
+        let starts_below = |chunk: &Chunk| chunk.sum_before.wrapping_sub(start) < amount;
+        if starts_below(&self.newest) {
+            self.full().len()
+        } else {
+            self.full().partition_point(starts_below).saturating_sub(1)
+        }
+    }
+
+    /// Removes the chunks from the one with this number on, and returns the first of them.
+    fn cut_at(&mut self, number: usize) -> Chunk {
+        let newest = std::mem::take(&mut self.newest);
+        let cut = self.full.as_mut().and_then(|full| full.drain(number..).next()).unwrap_or(newest);
+        if self.full().is_empty() {
+            self.full = None;
+        }
+        self.sum = cut.sum_before;
+        cut
+    }
+
+    /// Takes back so much of what was added last.
+    pub fn give_back(&mut self, amount: u64) {
+        let Some(mut kept) = self.sum().checked_sub(amount).filter(|&kept| kept > 0) else {
+            *self = Self::default();
+            return;
+        };
+        let cut = self.chunk_reaching(kept);
+        kept -= self.full().get(cut).unwrap_or(&self.newest).sum_before.wrapping_sub(self.oldest_chunk().sum_before);
+        for Found { entry, .. } in self.cut_at(cut).entries() {
+            // The last one may have to give back a part.
+            let cost = entry.cost.min(kept);
+            self.push(Entry { time: entry.time, cost });
+            kept -= cost;
+            if kept == 0 {
+                break;
+            }
+        }
     }
 
     /// Makes one entry at `time`, of at most `most`, out of those that are later: the clock was turned back to it.
@@ -116,11 +151,7 @@ impl Entries {
             return;
         }
         let sum = self.sum;
-        let newest = std::mem::take(&mut self.newest);
-        let first_later = self.full().partition_point(|chunk| chunk.last <= time);
-        let later = self.full.as_mut().and_then(|full| full.drain(first_later..).next());
-        let cut = later.unwrap_or(newest);
-        self.sum = cut.sum_before;
+        let cut = self.cut_at(self.full().partition_point(|chunk| chunk.last <= time));
         cut.entries()
             .map(|found| found.entry)
             .take_while(|entry| entry.time <= time)
@@ -185,23 +216,36 @@ impl Entries {
         filled.map(|chunk| Piece { base: chunk.base, bytes: chunk.encoded() })
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.chunks().map(Chunk::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.newest.is_empty()
+    }
+
     /// How many parts there are to save, and to free.
     pub fn piece_count(&self) -> usize {
         self.full().len() + usize::from(!self.newest.is_empty())
     }
 
-    /// Adds what was saved. `None`, and nothing added, if that is no continuation of these entries, or if it brings
-    /// their sum above `max_sum`. Takes no more memory than the piece does.
-    pub fn append(&mut self, piece: Piece<'_>, max_sum: u64) -> Option<()> {
-        if piece.base > MAX_TIME || self.newest().is_some_and(|newest| newest > piece.base) {
-            return None;
-        }
-        let mut room = max_sum.checked_sub(self.sum())?;
-        for entry in read_entries(piece) {
-            room = room.checked_sub(entry?.cost)?;
-        }
+    /// Whether what was saved is a continuation of these entries that does not bring their sum above `max_sum`.
+    pub fn is_continued_by(&self, piece: Piece<'_>, max_sum: u64) -> bool {
+        let fits = || {
+            let mut room = max_sum.checked_sub(self.sum())?;
+            for entry in read_entries(piece) {
+                room = room.checked_sub(entry?.cost)?;
+            }
+            Some(())
+        };
+        piece.base <= MAX_TIME && self.newest().is_none_or(|newest| newest <= piece.base) && fits().is_some()
+    }
+
+    /// Adds what was saved and is a continuation of these entries. Takes no more memory than the piece does.
+    pub fn append(&mut self, piece: Piece<'_>) {
         read_entries(piece).flatten().for_each(|entry| self.push(entry));
-        Some(())
     }
 
     /// Bytes on the heap.
@@ -210,11 +254,10 @@ impl Entries {
         queue + self.chunks().map(Chunk::heap_bytes).sum::<usize>()
     }
 
-    /// The buffers from the one numbered `from` on, for whoever wants to move them to a better place.
-    pub fn buffers_mut(&mut self, from: usize) -> impl Iterator<Item = &mut Vec<u8>> {
+    /// The buffers, for whoever wants to move them to a better place.
+    pub fn buffers_mut(&mut self) -> impl Iterator<Item = &mut Vec<u8>> {
         let full = self.full.iter_mut().flat_map(|full| full.iter_mut());
-        let chunks = full.chain(std::iter::once(&mut self.newest));
-        chunks.skip(from).map(Chunk::buffer_mut)
+        full.chain(std::iter::once(&mut self.newest)).map(Chunk::buffer_mut)
     }
 
     /// The queue of the chunks, if there is one, for whoever wants to move it to a better place.

@@ -82,6 +82,11 @@ impl Meter for SlidingLog {
         self.entries.keep_newest(quota.limit());
     }
 
+    fn give_back(&mut self, amount: u64, reading: Reading, quota: &WindowQuota, now: Micros) {
+        self.settle(reading, quota, now);
+        self.entries.give_back(amount);
+    }
+
     fn carried_over(&self, _from: &WindowQuota, _to: &WindowQuota) -> Cow<'_, Self> {
         // Entries mean the same under every quota, and beyond the limit only the newest matter.
         Cow::Borrowed(self)
