@@ -1,20 +1,26 @@
 //! The commands. Each file shows the whole life of a request: parse, decide, store, replicate, reply.
 
 mod apply;
+mod info;
 mod limit;
 mod options;
+mod peek;
+mod refund;
 mod reply;
 mod wrong_type;
 
 use crate::limiter::Algorithm;
 use crate::server::{ArgumentSpec, CommandSpec, Keys, CONTAINER};
 use apply::Apply;
+use info::Info;
 use limit::Limit;
+use peek::Peek;
+use refund::Refund;
 
 pub use options::Options;
 
 /// Every command of the module.
-pub const ALL: [CommandSpec; 6] = [
+pub const ALL: [CommandSpec; 9] = [
     CommandSpec {
         name: c"RL.TOKENBUCKET",
         entry: Some(CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>),
@@ -52,6 +58,38 @@ pub const ALL: [CommandSpec; 6] = [
         ..LIMIT
     },
     CommandSpec {
+        name: c"RL.PEEK",
+        entry: Some(CommandSpec::entry::<Peek>),
+        flags: c"readonly fast",
+        categories: c"read fast",
+        summary: c"Tells what a request to the key would be told, and takes nothing.",
+        arity: -2,
+        keys: Keys::Read(1),
+        arguments: &[ArgumentSpec::Key, COST],
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.REFUND",
+        entry: Some(CommandSpec::entry::<Refund>),
+        // Not deny-oom: it takes no memory.
+        flags: c"write fast",
+        summary: c"Gives back what was taken from the key and not used.",
+        arity: 3,
+        arguments: &[ArgumentSpec::Key, ArgumentSpec::Integer(c"n")],
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.INFO",
+        entry: Some(CommandSpec::entry::<Info>),
+        flags: c"readonly fast",
+        categories: c"read fast",
+        summary: c"Returns what the key holds.",
+        arity: 2,
+        keys: Keys::Read(1),
+        arguments: &[ArgumentSpec::Key],
+        ..LIMIT
+    },
+    CommandSpec {
         name: crate::replication::APPLY,
         entry: Some(CommandSpec::entry::<Apply>),
         // Not deny-oom: what has been decided must reach a replica even when it is full.
@@ -66,7 +104,7 @@ pub const ALL: [CommandSpec; 6] = [
     },
 ];
 
-/// What the five limiting commands have in common.
+/// What the limiting commands have in common.
 const LIMIT: CommandSpec = CommandSpec {
     name: c"",
     entry: CONTAINER,
