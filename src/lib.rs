@@ -10,6 +10,8 @@ pub mod datatype;
 #[forbid(unsafe_code)]
 pub mod limiter;
 #[forbid(unsafe_code)]
+pub mod policies;
+#[forbid(unsafe_code)]
 pub mod replication;
 pub mod server;
 

@@ -6,19 +6,21 @@ use redis_ratelimit::commands::Options;
 use redis_ratelimit::limiter::varint::Reader;
 use redis_ratelimit::limiter::{
     decode_quota, encode_quota, Algorithm, Decision, Entries, Held, Limiter, Micros, PerLimit, PolicyLimits, Quota,
-    Retry, Saved, MAX_AMOUNT, MAX_TIME,
+    Retry, Saved, MAX_AMOUNT, MAX_LIMITS, MAX_TIME,
 };
+use redis_ratelimit::policies::Policies;
 use redis_ratelimit::replication::{state_facts, Fact, FactBytes, PolicyFactBytes};
 
 /// Takes any input, and panics if something is wrong.
 pub type Target = fn(&[u8]);
 
 /// Everything that is tried, by name.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("arguments", arguments),
     ("facts", facts),
     ("snapshots", snapshots),
     ("requests", requests),
+    ("policies", policies),
     ("together", together),
 ];
 
@@ -97,6 +99,24 @@ pub fn requests(input: &[u8]) {
     }
     if let Some((_, replica)) = primary_and_replica {
         assert_sound(&replica, usize::MAX);
+    }
+}
+
+/// The text of a policy file.
+pub fn policies(input: &[u8]) {
+    let policies = match Policies::parse(input) {
+        Ok(policies) => policies,
+        Err(bad) => return assert_readable(&bad.to_string()),
+    };
+    let text = policies.to_text();
+    assert_eq!(Policies::parse(text.as_bytes()).as_ref(), Ok(&policies), "{text}");
+    for (name, policy) in policies.iter() {
+        assert_readable(name);
+        let (quotas, now) = (policy.quotas(), 1_790_000_000_000_000);
+        assert!((1..=MAX_LIMITS).contains(&quotas.len()));
+        let mut decisions = PerLimit::new();
+        let verdict = PolicyLimits::new(&quotas).request(&quotas, 1, false, now, &mut decisions);
+        assert!(verdict.allowed && decisions.len() == quotas.len(), "nothing was used yet: {decisions:?}");
     }
 }
 

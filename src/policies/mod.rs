@@ -1,0 +1,188 @@
+//! The policies in force.
+//!
+//! Without a file they are data of the server, as functions are: what is set is replicated, is in snapshots and in the
+//! append-only file, and is replaced by what a full sync or a file of the server's brings. With a file, that is the
+//! truth, as an ACL file is: what is set is for this server alone, until the file is read again.
+
+mod file;
+mod policy;
+mod set;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::limiter::Quota;
+
+pub use policy::{parse_limit, parse_name, BadLimit, BadPolicy, Policy};
+pub use set::{BadText, Policies};
+
+use file::PolicyFile;
+
+/// All that is known of policies. It is never locked while the server is asked for anything but memory: it might call a
+/// command of ours meanwhile.
+static KNOWN: Mutex<Known> =
+    Mutex::new(Known { in_force: Policies::new(), arriving: None, file: None, left_out: false });
+
+struct Known {
+    in_force: Policies,
+    /// Those of a primary's data that is being loaded while ours is still served.
+    arriving: Option<Policies>,
+    file: Option<PolicyFile>,
+    /// Whether the file that is being written, by this process, is still without them.
+    left_out: bool,
+}
+
+fn known() -> MutexGuard<'static, Known> {
+    // Whatever a panic interrupted left policies behind that are whole: they are replaced, never changed in steps.
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The limits of the policy of this name.
+pub fn quotas(name: &[u8]) -> Option<Arc<[Quota]>> {
+    known().in_force.get(name).map(Policy::quotas)
+}
+
+/// The definition of the policy of this name, its words separated by blanks.
+pub fn definition(name: &[u8]) -> Option<String> {
+    known().in_force.get(name).map(|policy| policy.definition().to_owned())
+}
+
+/// The names of the first policies, so many at the most, in order.
+pub fn names(most: usize) -> Vec<String> {
+    known().in_force.iter().take(most).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// How many policies there are.
+pub fn count() -> usize {
+    known().in_force.iter().len()
+}
+
+/// All policies with their definitions.
+pub fn all() -> Vec<(String, String)> {
+    known().in_force.iter().map(|(name, policy)| (name.to_owned(), policy.definition().to_owned())).collect()
+}
+
+/// Sets a policy.
+pub fn set(name: &str, policy: Policy) {
+    known().in_force.set(name, policy);
+}
+
+/// Removes a policy; returns whether there was one.
+pub fn remove(name: &[u8]) -> bool {
+    known().in_force.remove(name)
+}
+
+/// Whether there is a file, so that policies are not data of the server.
+pub fn are_in_a_file() -> bool {
+    known().file.is_some()
+}
+
+/// Makes this the file, and what it says the policies in force.
+///
+/// # Errors
+/// When it cannot be read, or any line is bad; nothing has changed then.
+pub fn use_file(path: PathBuf) -> Result<(), String> {
+    let mut file = PolicyFile::new(path);
+    let policies = file.load()?;
+    let mut known = known();
+    known.in_force = policies;
+    known.file = Some(file);
+    Ok(())
+}
+
+/// There is no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoFile;
+
+/// Reads the file again.
+///
+/// # Errors
+/// When there is none; or when it cannot be read or any line is bad: then the policies in force stay.
+pub fn load_file() -> Result<Result<(), String>, NoFile> {
+    let mut known = known();
+    let loaded = known.file.as_mut().ok_or(NoFile)?.load();
+    Ok(loaded.map(|policies| known.in_force = policies))
+}
+
+/// Reads the file again if it has changed: returns how many policies there are now, if so.
+///
+/// # Errors
+/// When it cannot be read or any line is bad, once for each change: then the policies in force stay.
+pub fn load_changed_file() -> Option<Result<usize, String>> {
+    let mut known = known();
+    let loaded = known.file.as_mut()?.load_if_changed()?;
+    Some(loaded.map(|policies| {
+        known.in_force = policies;
+        known.in_force.iter().len()
+    }))
+}
+
+/// Writes the file.
+///
+/// # Errors
+/// When there is none; or when it cannot be written.
+pub fn save_file() -> Result<Result<(), String>, NoFile> {
+    let mut known = known();
+    let Known { in_force, file, .. } = &mut *known;
+    Ok(file.as_mut().ok_or(NoFile)?.save(in_force))
+}
+
+/// What a snapshot says of the policies: nothing if there are none that are data of the server.
+pub fn to_save() -> String {
+    let mut known = known();
+    known.left_out = false;
+    if known.file.is_some() {
+        return String::new();
+    }
+    known.in_force.to_text()
+}
+
+/// The append-only file starts to be rewritten. If that is in the form of a snapshot, [`to_save`] is asked for.
+pub fn rewrite_starts() {
+    let mut known = known();
+    known.left_out = known.file.is_none() && known.in_force.iter().len() > 0;
+}
+
+/// Whether there are policies that should be in the rewritten file and are not.
+pub fn are_left_out() -> bool {
+    known().left_out
+}
+
+/// The server starts to load data, in place of what it has; unless that is still served.
+pub fn loading_starts() {
+    let mut known = known();
+    if known.file.is_none() && known.arriving.is_none() {
+        known.in_force = Policies::new();
+    }
+}
+
+/// What a snapshot says of the policies arrives.
+///
+/// # Errors
+/// When it is damaged; nothing has changed then.
+pub fn loaded(text: &[u8]) -> Result<(), BadText> {
+    let policies = Policies::parse(text)?;
+    let mut known = known();
+    if known.file.is_some() {
+        return Ok(());
+    }
+    match &mut known.arriving {
+        Some(arriving) => *arriving = policies,
+        None => known.in_force = policies,
+    }
+    Ok(())
+}
+
+/// The server starts to load a primary's data while its own is still served.
+pub fn arrival_starts() {
+    known().arriving = Some(Policies::new());
+}
+
+/// That data is the server's own from now on, or has come to nothing.
+pub fn arrival_ends(complete: bool) {
+    let mut known = known();
+    let arrived = known.arriving.take().filter(|_| complete && known.file.is_none());
+    if let Some(policies) = arrived {
+        known.in_force = policies;
+    }
+}
