@@ -1,8 +1,9 @@
 //! redis-ratelimit: rate-limit commands for Redis and Valkey, as a module.
 //!
-//! The limiters are values without any knowledge of Redis ([`limiter`]). A key of the native type holds one
-//! ([`datatype`]), a command decides on a request and stores the outcome ([`commands`]), and replicas are told what
-//! was taken rather than what was asked ([`replication`]). All that touches Redis's C API lies in [`server`], in
+//! The limiters are values without any knowledge of Redis ([`limiter`]). A key of the native type holds one, or those of
+//! a policy ([`datatype`]), a command decides on a request and stores the outcome ([`commands`]), and replicas are told
+//! what was taken rather than what was asked ([`replication`]). Policies have names and live outside the keys
+//! ([`policies`]); some things happen by themselves ([`upkeep`]). All that touches Redis's C API lies in [`server`], in
 //! [`datatype`] and here, where the module is loaded.
 
 pub mod commands;
@@ -14,18 +15,23 @@ pub mod policies;
 #[forbid(unsafe_code)]
 pub mod replication;
 pub mod server;
+pub mod upkeep;
 
 use std::ffi::{c_int, CStr};
 
 use redis_module::raw;
 
 use server::api::{ERR, OK};
-use server::{api, entry, events, info, listeners, log, Args, Context, ServerAllocator};
+use server::setting::{self, PathSetting};
+use server::{api, entry, info, log, Args, Context, ServerAllocator};
 
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
 const NAME: &CStr = c"ratelimit";
+
+/// Where the policies are, if they are in a file.
+static POLICY_FILE: PathSetting = PathSetting::new(c"policy-file");
 
 /// Lets Valkey from 9 on move slots as a stream, which it otherwise refuses as long as the module is loaded. In Redis the
 /// number has no meaning, or may once have another.
@@ -69,30 +75,48 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
     if let Some(function) = server::api::missing() {
         return Err(format!("the server has no {function}; Redis 7.0 or Valkey 7.2 is the oldest that does"));
     }
-    if let Some(arg) = args.get(0) {
-        return Err(format!("unknown argument {}", limiter::Quoted(arg.bytes())));
-    }
+    let file = policy_file(args)?;
     // SAFETY: the caller vouches for the context.
     unsafe {
         api!(RedisModule_SetModuleOptions)(ctx, options(&Context::new(ctx)).cast_signed());
         datatype::register(ctx)?;
         commands::ALL.iter().try_for_each(|command| command.register(ctx))?;
-        // Last, when nothing can fail any more: Redis 7.0 takes back everything but this when it does not load the module
-        // after all, and would call what is no longer there.
-        listeners::are_watched(events::watch(ctx, |_, _| listeners::forget()));
+        POLICY_FILE.register(ctx, file)?;
+        setting::apply(ctx)?;
     }
+    if let Some(path) = POLICY_FILE.path() {
+        policies::use_file(path)?;
+    }
+    // SAFETY: the caller vouches for the context, and nothing can fail any more.
+    unsafe { upkeep::start(ctx) };
     Ok(())
+}
+
+/// The policy file that the module's arguments name; none if there are no arguments.
+fn policy_file(args: Args<'_>) -> Result<&[u8], String> {
+    let Some(name) = args.get(0).map(|name| name.bytes()) else { return Ok(b"") };
+    let short = name.strip_prefix(b"ratelimit.").unwrap_or(name);
+    if !short.eq_ignore_ascii_case(b"policy-file") {
+        return Err(format!("unknown argument {}: expected policy-file and a path", limiter::Quoted(name)));
+    }
+    let path = args.get(1).ok_or("policy-file needs a path")?;
+    match args.get(2) {
+        None => Ok(path.bytes()),
+        Some(more) => {
+            Err(format!("unknown argument {}: expected policy-file and a path", limiter::Quoted(more.bytes())))
+        }
+    }
 }
 
 /// What the module tells the server about itself.
 fn options(ctx: &Context) -> u32 {
     // Files that are damaged are refused by us rather than aborted on. A change is signalled where there is one, so that
-    // a denied request disturbs neither WATCH nor caches. And nothing is kept outside the keys, so a replica may load
-    // its primary's while it still serves its own.
+    // a denied request disturbs neither WATCH nor caches. And a replica may load its primary's data while it still serves
+    // its own: of what is kept outside the keys, the policies, the new ones are put aside until then.
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    // For the same reason keys may be there that belong to a slot which is still arriving.
+    // Keys may be there that belong to a slot which is still arriving: nothing counts or lists them.
     let is_valkey = info::section(ctx, c"server", |server| server.text(c"valkey_version").is_some());
     if is_valkey {
         options | VALKEY_HANDLES_SLOT_STREAMS

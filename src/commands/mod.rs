@@ -1,10 +1,12 @@
 //! The commands. Each file shows the whole life of a request: parse, decide, store, replicate, reply.
 
 mod apply;
+mod check;
 mod info;
 mod limit;
 mod options;
 mod peek;
+mod policy;
 mod refund;
 mod reply;
 mod wrong_type;
@@ -12,6 +14,7 @@ mod wrong_type;
 use crate::limiter::Algorithm;
 use crate::server::{ArgumentSpec, CommandSpec, Keys, CONTAINER};
 use apply::Apply;
+use check::Check;
 use info::Info;
 use limit::Limit;
 use peek::Peek;
@@ -20,7 +23,7 @@ use refund::Refund;
 pub use options::Options;
 
 /// Every command of the module.
-pub const ALL: [CommandSpec; 9] = [
+pub const ALL: [CommandSpec; 11] = [
     CommandSpec {
         name: c"RL.TOKENBUCKET",
         entry: Some(CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>),
@@ -58,6 +61,16 @@ pub const ALL: [CommandSpec; 9] = [
         ..LIMIT
     },
     CommandSpec {
+        name: c"RL.CHECK",
+        entry: Some(CommandSpec::entry::<Check>),
+        summary: c"Takes from all limits of a policy, which one key holds, if all of them allow it.",
+        complexity: c"O(N) for N limits, amortized",
+        arity: -3,
+        keys: Keys::Changed(2),
+        arguments: &[ArgumentSpec::String(c"policy"), ArgumentSpec::Key, COST, FORCE],
+        ..LIMIT
+    },
+    CommandSpec {
         name: c"RL.PEEK",
         entry: Some(CommandSpec::entry::<Peek>),
         flags: c"readonly fast",
@@ -90,6 +103,75 @@ pub const ALL: [CommandSpec; 9] = [
         ..LIMIT
     },
     CommandSpec {
+        name: c"RL.POLICY",
+        entry: CONTAINER,
+        summary: c"The named policies that RL.CHECK uses.",
+        complexity: c"Depends on subcommand.",
+        arity: -2,
+        subcommands: &[
+            CommandSpec {
+                name: c"SET",
+                entry: Some(CommandSpec::entry::<policy::Set>),
+                flags: c"write deny-oom admin",
+                categories: c"write admin dangerous",
+                summary: c"Makes a policy, or replaces the one of this name.",
+                complexity: c"O(N) for N limits",
+                arity: -6,
+                arguments: &[NAME, ArgumentSpec::Several(c"limit", &[ALGORITHM, A, B])],
+                ..POLICY
+            },
+            CommandSpec {
+                name: c"GET",
+                entry: Some(CommandSpec::entry::<policy::Get>),
+                summary: c"Returns the limits of a policy.",
+                complexity: c"O(N) for N limits",
+                arity: 3,
+                arguments: &[NAME],
+                ..POLICY
+            },
+            CommandSpec {
+                name: c"DEL",
+                entry: Some(CommandSpec::entry::<policy::Del>),
+                flags: c"write admin",
+                categories: c"write admin dangerous",
+                summary: c"Removes a policy.",
+                arity: 3,
+                arguments: &[NAME],
+                ..POLICY
+            },
+            CommandSpec {
+                name: c"LIST",
+                entry: Some(CommandSpec::entry::<policy::List>),
+                summary: c"Returns the names of all policies.",
+                complexity: c"O(N) for N policies",
+                ..POLICY
+            },
+            CommandSpec {
+                name: c"LOAD",
+                entry: Some(CommandSpec::entry::<policy::Load>),
+                summary: c"Reads the policy file again.",
+                complexity: c"O(N) for N policies",
+                ..POLICY
+            },
+            CommandSpec {
+                name: c"SAVE",
+                entry: Some(CommandSpec::entry::<policy::Save>),
+                summary: c"Writes the policies in force to the policy file.",
+                complexity: c"O(N) for N policies",
+                ..POLICY
+            },
+            CommandSpec {
+                name: c"HELP",
+                entry: Some(CommandSpec::entry::<policy::Help>),
+                flags: c"allow-loading allow-stale",
+                categories: c"slow",
+                summary: c"Returns what RL.POLICY can do.",
+                ..POLICY
+            },
+        ],
+        ..POLICY
+    },
+    CommandSpec {
         name: crate::replication::APPLY,
         entry: Some(CommandSpec::entry::<Apply>),
         // Not deny-oom: what has been decided must reach a replica even when it is full.
@@ -118,6 +200,10 @@ const LIMIT: CommandSpec = CommandSpec {
     subcommands: &[],
 };
 
+/// What the parts of `RL.POLICY` have in common.
+const POLICY: CommandSpec =
+    CommandSpec { flags: c"admin", categories: c"admin dangerous", arity: 2, keys: Keys::None, ..LIMIT };
+
 const COST: ArgumentSpec = ArgumentSpec::OptionalInteger { name: c"cost", token: c"COST" };
 const FORCE: ArgumentSpec = ArgumentSpec::OptionalToken { name: c"force", token: c"FORCE" };
 
@@ -125,5 +211,19 @@ const BUCKET: &[ArgumentSpec] =
     &[ArgumentSpec::Key, ArgumentSpec::Integer(c"capacity"), ArgumentSpec::String(c"rate"), COST, FORCE];
 const WINDOW: &[ArgumentSpec] =
     &[ArgumentSpec::Key, ArgumentSpec::Integer(c"limit"), ArgumentSpec::String(c"window"), COST, FORCE];
+
+const NAME: ArgumentSpec = ArgumentSpec::String(c"name");
+const ALGORITHM: ArgumentSpec = ArgumentSpec::OneOf(
+    c"algorithm",
+    &[
+        ArgumentSpec::Token(c"TOKENBUCKET"),
+        ArgumentSpec::Token(c"LEAKYBUCKET"),
+        ArgumentSpec::Token(c"FIXEDWINDOW"),
+        ArgumentSpec::Token(c"SLIDINGLOG"),
+        ArgumentSpec::Token(c"SLIDINGCOUNTER"),
+    ],
+);
+const A: ArgumentSpec = ArgumentSpec::Integer(c"a");
+const B: ArgumentSpec = ArgumentSpec::String(c"b");
 
 const WRONG_ARITY: &str = "ERR wrong number of arguments";

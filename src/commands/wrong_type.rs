@@ -1,7 +1,7 @@
 //! What is said of a key that holds something else than was asked for.
 
 use crate::datatype::CannotOpen;
-use crate::limiter::{Algorithm, Held, OtherAlgorithm, Quoted};
+use crate::limiter::{Algorithm, Held, Limiter, OtherAlgorithm, Quoted};
 use crate::server::Arg;
 
 /// The server's own words for a key of another type.
@@ -27,6 +27,12 @@ pub fn other_algorithm(key: Option<Arg<'_>>, OtherAlgorithm { held, asked }: Oth
 pub fn holds_policy(key: Option<Arg<'_>>, held: &Held, asked: Algorithm) -> String {
     let held = held.algorithms().join(", ");
     holds_other(key, &format!("the limits of a policy ({held}), not a {} limiter", asked.name()))
+}
+
+/// The key holds a limiter, not the limits of a policy.
+#[cold]
+pub fn holds_no_policy(held: &Limiter) -> String {
+    holds_other(None, &format!("a {} limiter, not the limits of a policy", held.algorithm().name()))
 }
 
 fn holds_other(key: Option<Arg<'_>>, held_and_asked: &str) -> String {

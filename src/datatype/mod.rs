@@ -3,6 +3,7 @@
 mod callbacks;
 mod defrag;
 mod key;
+mod policies;
 
 use std::ffi::c_int;
 use std::ptr;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use redis_module::raw;
 
 use crate::limiter::FORMAT_VERSION;
-use crate::server::api;
+use crate::server::api::{self, api};
 
 pub use key::{look_at, CannotOpen, Foreign, Key};
 
@@ -30,10 +31,10 @@ const METHODS: raw::RedisModuleTypeMethods = raw::RedisModuleTypeMethods {
     mem_usage: Some(callbacks::mem_usage),
     digest: Some(callbacks::digest),
     free: Some(callbacks::free),
-    // Nothing is kept outside the keys.
-    aux_load: None,
-    aux_save: None,
-    aux_save_triggers: 0,
+    // What is kept outside the keys: the policies, which are there before the keys that use them.
+    aux_load: Some(policies::aux_load),
+    aux_save: Some(policies::aux_save),
+    aux_save_triggers: api::BEFORE_KEYS,
     // Long logs are freed in the background.
     free_effort: Some(callbacks::free_effort),
     // Nothing else refers to a value, so nothing has to know that its key is gone.
@@ -45,7 +46,9 @@ const METHODS: raw::RedisModuleTypeMethods = raw::RedisModuleTypeMethods {
     free_effort2: None,
     unlink2: None,
     copy2: None,
-    aux_save2: None,
+    // Where the server has this form of `aux_save`, a snapshot without policies says nothing of them, and so does not need
+    // the module as long as it has no keys of ours either.
+    aux_save2: Some(policies::aux_save2),
 };
 
 /// Makes the type known to the server.

@@ -9,7 +9,9 @@ pub mod dump;
 pub mod load;
 pub mod long_log;
 pub mod mutation;
+pub mod policies;
 pub mod replicas;
+pub mod several;
 pub mod traffic;
 
 use std::net::TcpListener;

@@ -1,0 +1,20 @@
+//! The policies that a server has.
+
+use super::Client;
+
+/// All policies in force, one a line as a policy file has them.
+pub fn policies(client: &mut Client) -> Vec<String> {
+    let names: Vec<String> = client.get("RL.POLICY LIST");
+    let line = |name: &String| {
+        let words: Vec<String> = client.get(&format!("RL.POLICY GET {name}"));
+        format!("{name} {}", words.join(" "))
+    };
+    names.iter().map(line).collect()
+}
+
+/// Sets policies that are written as in a policy file.
+pub fn set_policies(client: &mut Client, lines: &[&str]) {
+    for line in lines {
+        assert_eq!(client.get::<String>(&format!("RL.POLICY SET {line}")), "OK");
+    }
+}

@@ -1,0 +1,481 @@
+//! Policies in a file: it is the truth, as an ACL file is, and nobody else's business.
+
+mod common;
+
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use common::policies::{policies, set_policies};
+use common::replicas::{attach, catch_up};
+use common::{eventually, module, Client, Server};
+use redis::Value;
+
+const API: &str = "api TOKENBUCKET 100 10/s FIXEDWINDOW 1000 1d";
+const LOGIN: &str = "login SLIDINGLOG 5 1m";
+const OTHER: &str = "other LEAKYBUCKET 7 7/d";
+
+const REFUSED: &str = "redis-ratelimit: the policy file is refused, the policies in force stay";
+const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
+
+/// A policy file in a folder of its own, gone when it goes out of scope.
+struct PolicyFile {
+    folder: PathBuf,
+    path: String,
+}
+
+impl PolicyFile {
+    fn new(text: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = env::temp_dir().join(format!("ratelimit-policies-{}-{number}", std::process::id()));
+        // A program of the same number may have been killed with one of that name.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).expect("a folder");
+        let path = folder.join("policies.conf").to_string_lossy().into_owned();
+        let file = Self { folder, path };
+        file.write(text);
+        file
+    }
+
+    /// Changes it in place. For a moment it is empty, and on a slow machine that may be noticed.
+    fn write(&self, text: &str) {
+        fs::write(&self.path, with_end(text)).expect("written");
+    }
+
+    /// Puts another in its place.
+    fn replace(&self, text: &str) {
+        let other = self.folder.join("other");
+        fs::write(&other, with_end(text)).expect("written");
+        fs::rename(other, &self.path).expect("renamed");
+    }
+
+    /// Puts a pipe in its place. Nobody writes to that, so who opens it waits.
+    fn replace_by_pipe(&self) {
+        let _ = fs::remove_file(&self.path);
+        assert!(Command::new("mkfifo").arg(&self.path).status().expect("a program").success());
+    }
+
+    /// What names it on a command line.
+    fn setting(&self) -> [&str; 2] {
+        ["--ratelimit.policy-file", &self.path]
+    }
+
+    fn server(&self, settings: &[&str]) -> Server {
+        Server::start(&[&self.setting(), settings].concat())
+    }
+}
+
+/// The text with an end to its last line, as editors leave it.
+fn with_end(text: &str) -> String {
+    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    format!("{text}{end}")
+}
+
+impl Drop for PolicyFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Waits until the file has been looked at a few times: it is, once a second.
+fn wait_for_looks(client: &mut Client) {
+    let second = client.number("uptime_in_seconds");
+    eventually("time passes", || client.number("uptime_in_seconds") > second + 3);
+}
+
+#[test]
+fn a_file_has_a_policy_a_line() {
+    let text = format!("# Policies\r\n\r\n{API} # for all\r\n\t login  slidinglog\t5 1m \n\n#{OTHER}");
+    let file = PolicyFile::new(&text);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    assert_eq!(policies(&mut client), [API, LOGIN]);
+    assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 101")[0], Value::Int(0));
+    assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 100")[0], Value::Int(1));
+    assert_eq!(client.error("RL.CHECK other key"), "ERR unknown policy 'other': known are api, login");
+    // An empty one has none.
+    file.write("");
+    assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
+    assert_eq!(policies(&mut client), Vec::<String>::new());
+    let server = file.server(&[]);
+    assert_eq!(policies(&mut server.connect()), Vec::<String>::new());
+}
+
+#[test]
+fn the_example_file_does_what_its_comments_say() {
+    let example = format!("{}/examples/policies.conf", env!("CARGO_MANIFEST_DIR"));
+    let Some(server) = Server::with_clock(&["--ratelimit.policy-file", &example]) else { return };
+    let mut client = server.connect();
+    // How many are let through at once, and after how many seconds the next one is.
+    for (policy, at_once, next_after) in [
+        ("default", 10, 1),
+        ("default-strict", 10, 60),
+        ("post", 2, 1),
+        ("signup", 10, 86_400),
+        ("reward", 5, 7 * 86_400),
+        ("login", 5, 900),
+        ("payment", 3, 60),
+    ] {
+        let mut ask = || client.get::<Vec<Value>>(&format!("RL.CHECK {policy} {policy}:42"))[..2].to_vec();
+        for _ in 0..at_once {
+            assert_eq!(ask()[0], Value::Int(1), "{policy}");
+        }
+        assert_eq!(ask(), [Value::Int(0), Value::Int(next_after * 1_000)], "{policy}");
+    }
+    for (policy, limit, daily) in [("api-free", 20, 1_000), ("api-pro", 200, 100_000), ("mail", 100, 50_000)] {
+        let (_, _, burst, day): (i64, i64, Vec<i64>, Vec<i64>) = client.get(&format!("RL.CHECK {policy} {policy}:42"));
+        assert_eq!((burst[1], day[1]), (limit, daily), "{policy}");
+    }
+    let names: Vec<String> = client.get("RL.POLICY LIST");
+    assert_eq!(names.len(), 11, "all are looked at here, and the tokens of a language model below");
+    let settled: (i64, i64, Vec<i64>, Vec<i64>) = client.get("RL.CHECK llm-tokens llm:42 COST 4000");
+    assert_eq!((settled.0, settled.2[2], settled.3[2]), (1, 96_000, 1_996_000));
+    let settled: (i64, i64, Vec<i64>, Vec<i64>) = client.get("RL.REFUND llm:42 1250");
+    assert_eq!((settled.2[2], settled.3[2]), (97_250, 1_997_250));
+}
+
+#[test]
+fn it_is_named_in_the_configuration_or_as_an_argument_of_the_module() {
+    let file = PolicyFile::new(API);
+    let configuration = file.folder.join("more.conf");
+    fs::write(&configuration, format!("ratelimit.policy-file \"{}\"\n", file.path)).expect("written");
+    let included = configuration.to_string_lossy();
+    // Arguments follow the module in the harness's command line.
+    for settings in [file.setting(), ["--include", &included], ["policy-file", &file.path]] {
+        let server = Server::start(&settings);
+        let mut client = server.connect();
+        assert_eq!(policies(&mut client), [API], "{settings:?}");
+        let setting: [String; 2] = client.get("CONFIG GET ratelimit.policy-file");
+        assert_eq!(setting, ["ratelimit.policy-file", &file.path], "{settings:?}");
+        let error = client.error(&format!("CONFIG SET ratelimit.policy-file {included}"));
+        assert!(error.contains("can't set immutable config"), "{error}");
+        set_policies(&mut client, &[LOGIN]);
+        assert_eq!(client.get::<String>("RL.POLICY SAVE"), "OK");
+        assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{LOGIN}\n"), "{settings:?}");
+        file.write(API);
+    }
+    // A path may be relative to the folder of the server.
+    let relative = ["--ratelimit.policy-file", "policies.conf", "--dir", file.folder.to_str().expect("a path")];
+    assert_eq!(policies(&mut Server::start(&relative).connect()), [API]);
+    let server = Server::start(&[]);
+    assert_eq!(server.connect().get::<[String; 2]>("CONFIG GET ratelimit.policy-file")[1], "");
+}
+
+#[test]
+fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
+    let file = PolicyFile::new("");
+    let reason = |arguments: &[&str]| Server::refuses_to_start(arguments, &[]);
+    for (text, problem) in [
+        (format!("{API}\n\n# more\nlogin SLIDINGLOG 5"), "line 4: limit 1 is incomplete: expected ALGORITHM a b"),
+        (format!("{API}\r\nlogin\r\n"), "line 2: a policy needs a limit: ALGORITHM a b"),
+        (format!("{LOGIN} FIXEDWINDOW 0 1d"), "line 1: limit 2: invalid limit '0': expected an integer"),
+        (format!("lo!gin {API}"), "line 1: invalid name 'lo!gin': expected up to 128 letters"),
+        (format!("{LOGIN}\n{API}\n{LOGIN}"), "line 3: the policy 'login' is there twice"),
+    ] {
+        file.write(&text);
+        let (log, path) = (reason(&file.setting()), &file.path);
+        assert!(log.contains(&format!("redis-ratelimit cannot be loaded: {path}: {problem}")), "{problem}:\n{log}");
+    }
+    fs::remove_file(&file.path).expect("removed");
+    let refused = |problem: &str| {
+        for settings in [file.setting(), ["policy-file", &file.path]] {
+            let (log, path) = (reason(&settings), &file.path);
+            assert!(log.contains(&format!("redis-ratelimit cannot be loaded: {path}: {problem}")), "{log}");
+        }
+    };
+    refused(NO_SUCH_FILE);
+    file.replace_by_pipe();
+    refused("not a file");
+    fs::remove_file(&file.path).expect("removed");
+    fs::create_dir(&file.path).expect("a folder");
+    refused("not a file");
+    assert!(reason(&["policy-file"]).contains("redis-ratelimit cannot be loaded: policy-file needs a path"));
+    let log = reason(&["policy-file", &file.path, "more"]);
+    assert!(
+        log.contains("redis-ratelimit cannot be loaded: unknown argument 'more': expected policy-file and"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_running_server_that_refuses_the_file_goes_on_without_the_module() {
+    let file = PolicyFile::new("nonsense");
+    let mut server = Server::without_module();
+    let mut client = server.connect();
+    let load = format!("MODULE LOAD {} policy-file {}", module().display(), file.path);
+    assert!(client.call(&load).is_err());
+    assert!(server.log().contains(&format!("cannot be loaded: {}: line 1: a policy needs a limit", file.path)));
+    assert_eq!(client.get::<Vec<String>>("CONFIG GET ratelimit.*"), Vec::<String>::new());
+    client.get::<()>("DEBUG RELOAD");
+    file.write(API);
+    client.get::<()>(&load);
+    assert_eq!(policies(&mut client), [API]);
+    assert!(server.is_running());
+}
+
+#[test]
+fn a_change_is_noticed_and_a_bad_one_is_told_of_once() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    let mut comes = |expected: &[&str]| {
+        eventually("the change is noticed", || policies(&mut client) == expected);
+    };
+    file.write(&[API, LOGIN].join("\n"));
+    comes(&[API, LOGIN]);
+    file.replace(LOGIN);
+    comes(&[LOGIN]);
+    // The same size, and an older file, are changes too.
+    file.write(&LOGIN.replace('5', "6"));
+    comes(&["login SLIDINGLOG 6 1m"]);
+    let old = file.folder.join("old");
+    assert!(Command::new("touch").args(["-d", "2001-01-01"]).arg(&old).status().expect("a program").success());
+    fs::rename(old, &file.path).expect("renamed");
+    comes(&[]);
+    file.write(LOGIN);
+    comes(&[LOGIN]);
+
+    file.replace(&format!("{API}\n{OTHER} and more"));
+    eventually("it is refused", || server.log().contains(REFUSED));
+    let mut client = server.connect();
+    wait_for_looks(&mut client);
+    assert_eq!(policies(&mut client), [LOGIN]);
+    file.write(OTHER);
+    eventually("the change is noticed", || policies(&mut client) == [OTHER]);
+    let log = server.log();
+    let problem = format!("{REFUSED}: {}: line 2: limit 2 is incomplete: expected ALGORITHM a b\n", file.path);
+    assert_eq!((log.matches(REFUSED).count(), log.matches(&problem).count()), (1, 1), "{log}");
+    assert_eq!(log.matches("redis-ratelimit: the policy file has changed, policies now: 2").count(), 1, "{log}");
+}
+
+#[test]
+fn policies_stay_when_the_file_goes() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    for (number, problem) in [NO_SUCH_FILE, "not a file"].iter().enumerate() {
+        if number == 0 {
+            fs::remove_file(&file.path).expect("removed");
+        } else {
+            file.replace_by_pipe();
+        }
+        eventually("it is told", || server.log().contains(&format!("{REFUSED}: {}: {problem}", file.path)));
+        wait_for_looks(&mut client);
+        assert_eq!(policies(&mut client), [API]);
+        assert_eq!(server.log().matches(REFUSED).count(), 1 + number, "{}", server.log());
+        let error = client.error("RL.POLICY LOAD");
+        assert_eq!(error, format!("ERR {}: {problem}; the policies in force stay", file.path));
+        file.replace(LOGIN);
+        eventually("it is back", || policies(&mut client) == [LOGIN]);
+        file.replace(API);
+        eventually("it changes", || policies(&mut client) == [API]);
+    }
+}
+
+#[test]
+fn load_reads_it_at_once_and_whole_or_not_at_all() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    file.replace(&[LOGIN, OTHER].join("\n"));
+    assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
+    assert_eq!(policies(&mut client), [LOGIN, OTHER]);
+    for (text, problem) in [
+        (format!("{API}\n{LOGIN}\nother FIXEDWINDOW 7"), "line 3: limit 1 is incomplete: expected ALGORITHM a b"),
+        (format!("{API}\n{API}"), "line 2: the policy 'api' is there twice"),
+        ("#".repeat(16 << 20), "too large for a file of policies"),
+    ] {
+        file.replace(&text);
+        let error = client.error("RL.POLICY LOAD");
+        assert_eq!(error, format!("ERR {}: {problem}; the policies in force stay", file.path));
+        assert_eq!(policies(&mut client), [LOGIN, OTHER]);
+    }
+    // As large as it may be.
+    file.replace(&format!("{API}\n{}\n", "#".repeat((16 << 20) - API.len() - 2)));
+    assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
+    assert_eq!(policies(&mut client), [API]);
+    // What was set is gone when the file is read, even if the file is as it was.
+    set_policies(&mut client, &[OTHER]);
+    client.get::<()>("RL.POLICY DEL api");
+    assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
+    assert_eq!(policies(&mut client), [API]);
+}
+
+#[test]
+fn save_writes_what_is_in_force() {
+    let file = PolicyFile::new(&format!("# Policies\n{LOGIN}\n"));
+    let link = file.folder.join("link").to_string_lossy().into_owned();
+    symlink(&file.path, &link).expect("a link");
+    fs::set_permissions(&file.path, fs::Permissions::from_mode(0o640)).expect("permissions");
+    let mut server = Server::start(&["--ratelimit.policy-file", &link]);
+    let mut client = server.connect();
+    set_policies(&mut client, &[OTHER, "api tokenbucket 100 10/s fixedwindow 1000 1d"]);
+    assert_eq!(client.get::<i64>("RL.POLICY DEL login"), 1);
+    wait_for_looks(&mut client);
+    assert_eq!(policies(&mut client), [API, OTHER], "a file that has not changed was read");
+    // Whoever reads it meanwhile has the old one, whole: another is put in its place.
+    let before = fs::File::open(&file.path).expect("a file");
+    assert_eq!(client.get::<String>("RL.POLICY SAVE"), "OK");
+    assert_eq!(std::io::read_to_string(before).expect("a text"), format!("# Policies\n{LOGIN}\n"));
+    assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{OTHER}\n"));
+    assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
+    assert_eq!(fs::metadata(&file.path).expect("a file").permissions().mode() & 0o777, 0o640);
+    assert_eq!(fs::read_dir(&file.folder).expect("files").count(), 2, "something was left behind");
+    server.restart();
+    let mut client = server.connect();
+    assert_eq!(policies(&mut client), [API, OTHER]);
+
+    fs::remove_dir_all(&file.folder).expect("removed");
+    assert_eq!(client.error("RL.POLICY SAVE"), format!("ERR {link}: {NO_SUCH_FILE}"));
+    assert_eq!(policies(&mut client), [API, OTHER]);
+}
+
+#[test]
+fn save_overwrites_nothing_that_it_has_not_read() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    set_policies(&mut client, &[OTHER]);
+    // Somebody has edited it, well or badly, or just now.
+    for text in [LOGIN, "login SLIDINGLOG 5"] {
+        file.replace(text);
+        let error = client.error("RL.POLICY SAVE");
+        let problem = "changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since";
+        assert_eq!(error, format!("ERR {}: {problem}", file.path));
+        assert_eq!(fs::read_to_string(&file.path).expect("a text"), with_end(text));
+    }
+    eventually("it is refused", || server.log().contains(REFUSED));
+    assert!(client.error("RL.POLICY SAVE").contains("changed since it was read"));
+    // Nor what happens to be where it writes first.
+    file.replace(API);
+    assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
+    set_policies(&mut client, &[LOGIN]);
+    let victim = file.folder.join("victim");
+    fs::write(&victim, "precious").expect("written");
+    symlink(&victim, format!("{}.{}.tmp", file.path, server.pid())).expect("a link");
+    assert_eq!(client.get::<String>("RL.POLICY SAVE"), "OK");
+    assert_eq!(fs::read_to_string(&victim).expect("a text"), "precious");
+    assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{LOGIN}\n"));
+    assert!(!fs::symlink_metadata(&file.path).expect("a file").is_symlink());
+    // A file that is gone is made again.
+    fs::remove_file(&file.path).expect("removed");
+    assert_eq!(client.get::<String>("RL.POLICY SAVE"), "OK");
+    assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{LOGIN}\n"));
+}
+
+#[test]
+fn a_last_line_that_has_no_end_yet_is_not_taken_for_whole() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    let whole = "login SLIDINGLOG 5 10d";
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let start = Instant::now();
+        fs::write(&file.path, &whole[..whole.len() - 2]).expect("written");
+        let mut seen = Vec::new();
+        while start.elapsed() < Duration::from_millis(1_400) {
+            seen.push(policies(&mut client));
+        }
+        file.write(whole);
+        // On a machine that is so busy it may have been left alone for long enough.
+        if start.elapsed() < Duration::from_millis(1_900) {
+            assert!(seen.iter().all(|seen| *seen != ["login SLIDINGLOG 5 1"]), "a part was taken for the whole");
+            break;
+        }
+        assert!(tries < 20, "too busy");
+    }
+    eventually("the whole is taken", || policies(&mut client) == [whole]);
+    fs::write(&file.path, LOGIN).expect("written");
+    eventually("what stays without an end is taken too", || policies(&mut client) == [LOGIN]);
+}
+
+#[test]
+fn what_was_saved_as_data_does_not_count() {
+    for appendonly in ["no", "yes"] {
+        let settings = ["--appendonly", appendonly, "--aof-use-rdb-preamble", "no"];
+        let mut server = Server::start(&settings);
+        let mut client = server.connect();
+        set_policies(&mut client, &[OTHER, "api FIXEDWINDOW 1 1h"]);
+        client.get::<()>("RL.CHECK other key");
+        client.get::<()>("SAVE");
+        let file = PolicyFile::new(&[API, LOGIN].join("\n"));
+        server.set(&[&file.setting(), &settings[..]].concat());
+        server.restart();
+        let mut client = server.connect();
+        assert_eq!(client.get::<i64>("EXISTS key"), 1);
+        assert_eq!(policies(&mut client), [API, LOGIN], "appendonly {appendonly}");
+        let loading = if appendonly == "yes" { "DEBUG LOADAOF" } else { "DEBUG RELOAD" };
+        set_policies(&mut client, &["mine FIXEDWINDOW 1 1h"]);
+        client.get::<()>(loading);
+        assert_eq!(policies(&mut client), [API, LOGIN, "mine FIXEDWINDOW 1 1h"], "{loading}");
+    }
+}
+
+#[test]
+fn nothing_of_it_is_saved_as_data() {
+    for preamble in ["yes", "no"] {
+        let file = PolicyFile::new(API);
+        let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", preamble];
+        let mut server = file.server(&settings);
+        for rewrite in [false, true] {
+            let mut client = server.connect();
+            set_policies(&mut client, &[LOGIN, OTHER]);
+            client.get::<()>("RL.POLICY DEL other");
+            client.get::<()>("SET key value");
+            if rewrite {
+                client.get::<()>("BGREWRITEAOF");
+                client.wait_for_files();
+            }
+            client.get::<()>("SAVE");
+            for appendonly in ["no", "yes"] {
+                server.set(&["--appendonly", appendonly]);
+                server.restart();
+                let mut client = server.connect();
+                assert_eq!(client.get::<i64>("EXISTS key"), 1, "appendonly {appendonly}");
+                assert_eq!(policies(&mut client), Vec::<String>::new(), "appendonly {appendonly}, {preamble}");
+            }
+            server.set(&[&file.setting(), &settings[..]].concat());
+            server.restart();
+            assert_eq!(policies(&mut server.connect()), [API], "what was set was for that server");
+        }
+    }
+}
+
+#[test]
+fn neither_primary_nor_replica_tells_the_other() {
+    let file = PolicyFile::new(API);
+    for load in ["disabled", "swapdb"] {
+        let in_a_file = file.server(&["--repl-diskless-load", load, "--repl-diskless-sync-delay", "0"]);
+        let as_data = Server::start(&["--repl-diskless-load", load, "--repl-diskless-sync-delay", "0"]);
+        let (mut ours, mut theirs) = (in_a_file.connect(), as_data.connect());
+        set_policies(&mut theirs, &[LOGIN]);
+        // A replica with a file: nothing by the sync, nothing later.
+        attach(&in_a_file, &as_data);
+        assert_eq!(policies(&mut ours), [API], "load {load}");
+        for command in ["MULTI", "RL.POLICY SET api FIXEDWINDOW 1 1h", "RL.POLICY DEL api", "SET key value", "EXEC"] {
+            theirs.get::<()>(command);
+        }
+        set_policies(&mut theirs, &[OTHER]);
+        catch_up(&mut theirs, &mut ours);
+        assert_eq!(ours.get::<i64>("EXISTS key"), 1);
+        assert_eq!(policies(&mut ours), [API], "load {load}");
+        assert!(ours.error("RL.POLICY DEL api").starts_with("READONLY"));
+        // A primary with a file: by the sync, whatever its replica had goes, and nothing comes then or later.
+        ours.get::<()>("REPLICAOF NO ONE");
+        let fresh = Server::start(&["--repl-diskless-load", load]);
+        set_policies(&mut fresh.connect(), &[OTHER]);
+        let mut follower = attach(&fresh, &in_a_file);
+        assert_eq!(policies(&mut follower), Vec::<String>::new(), "load {load}");
+        set_policies(&mut ours, &["mine FIXEDWINDOW 1 1h"]);
+        ours.get::<()>("SET more value");
+        catch_up(&mut ours, &mut follower);
+        assert_eq!(follower.get::<i64>("EXISTS more"), 1);
+        assert_eq!(policies(&mut follower), Vec::<String>::new(), "load {load}");
+    }
+}
