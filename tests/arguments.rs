@@ -199,6 +199,42 @@ fn a_server_knows_the_commands() {
     assert!(flags.contains("admin") && flags.contains("write"), "{flags}");
     assert!(!flags.contains("denyoom"), "a full replica must still follow: {flags}");
     assert_eq!(client.get::<Vec<String>>("COMMAND GETKEYS RL.APPLY key fact"), ["key"]);
+    assert_eq!(client.get::<Vec<String>>("COMMAND GETKEYS RL.APPLY a fact b fact"), ["a", "b"]);
+}
+
+#[test]
+fn a_server_can_explain_every_command() {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    let algorithms = ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER"];
+    for (command, arity, names) in [
+        ("RL.ALL", -6, &["numlimits", "limit", "algorithm", "key", "a", "b", "cost", "multiple"][..]),
+        ("RL.CHECK", -3, &["policy", "key", "cost", "COST", "force", "FORCE"]),
+        ("RL.PEEK", -2, &["key", "cost"]),
+        ("RL.REFUND", 3, &["key", "n"]),
+        ("RL.INFO", 2, &["key"]),
+        ("RL.POLICY|SET", -6, &["name", "limit", "algorithm", "a", "b", "multiple"]),
+        ("RL.POLICY|GET", 3, &["name"]),
+        ("RL.POLICY|DEL", 3, &["name"]),
+        ("RL.POLICY|LIST", 2, &[]),
+        ("RL.POLICY|LOAD", 2, &[]),
+        ("RL.POLICY|SAVE", 2, &[]),
+        ("RL.POLICY|HELP", 2, &[]),
+        ("RL.APPLY", -3, &["key", "fact", "multiple"]),
+    ] {
+        let info: Vec<Vec<Value>> = client.get(&format!("COMMAND INFO {command}"));
+        assert_eq!(info[0][1], Value::Int(arity), "{command}");
+        let docs: HashMap<String, HashMap<String, Value>> = client.get(&format!("COMMAND DOCS {command}"));
+        let docs = &docs.iter().find(|(name, _)| name.eq_ignore_ascii_case(command)).expect("documented").1;
+        assert!(["summary", "complexity", "since"].iter().all(|field| docs.contains_key(*field)), "{command}");
+        let arguments = docs.get("arguments").map_or(String::new(), |arguments| format!("{arguments:?}"));
+        for name in names {
+            assert!(arguments.contains(&format!("{name:?}")), "{command}: {name} in {arguments}");
+        }
+        if names.contains(&"algorithm") {
+            assert!(algorithms.iter().all(|name| arguments.contains(&format!("{name:?}"))), "{command}: {arguments}");
+        }
+    }
 }
 
 #[test]
@@ -234,8 +270,16 @@ fn where_modules_have_acl_categories_the_commands_are_in_them() {
         assert!(client.info("redis_version").starts_with("7.0"), "only Redis 7.0 has none for modules");
         return;
     }
-    assert_eq!(categories("RL.APPLY"), ["@admin", "@dangerous", "@write"]);
-    for command in BUCKETS.iter().chain(&WINDOWS) {
+    for command in ["RL.APPLY", "RL.POLICY|SET", "RL.POLICY|DEL"] {
+        assert_eq!(categories(command), ["@admin", "@dangerous", "@write"], "{command}");
+    }
+    for command in ["RL.POLICY", "RL.POLICY|GET", "RL.POLICY|LIST", "RL.POLICY|LOAD", "RL.POLICY|SAVE"] {
+        assert_eq!(categories(command), ["@admin", "@dangerous"], "{command}");
+    }
+    for command in ["RL.PEEK", "RL.INFO"] {
+        assert_eq!(categories(command), ["@fast", "@read"], "{command}");
+    }
+    for command in BUCKETS.iter().chain(&WINDOWS).chain(&["RL.ALL", "RL.CHECK", "RL.REFUND"]) {
         assert_eq!(categories(command), ["@fast", "@write"]);
     }
 }

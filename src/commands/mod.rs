@@ -1,5 +1,6 @@
 //! The commands. Each file shows the whole life of a request: parse, decide, store, replicate, reply.
 
+mod all;
 mod apply;
 mod check;
 mod info;
@@ -13,6 +14,7 @@ mod wrong_type;
 
 use crate::limiter::Algorithm;
 use crate::server::{ArgumentSpec, CommandSpec, Keys, CONTAINER};
+use all::All;
 use apply::Apply;
 use check::Check;
 use info::Info;
@@ -23,7 +25,7 @@ use refund::Refund;
 pub use options::Options;
 
 /// Every command of the module.
-pub const ALL: [CommandSpec; 11] = [
+pub const ALL: [CommandSpec; 12] = [
     CommandSpec {
         name: c"RL.TOKENBUCKET",
         entry: Some(CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>),
@@ -58,6 +60,21 @@ pub const ALL: [CommandSpec; 11] = [
         entry: Some(CommandSpec::entry::<Limit<{ Algorithm::SlidingCounter as usize }>>),
         summary: c"Counts what was taken in the last window, closely and in constant memory.",
         arguments: WINDOW,
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.ALL",
+        entry: Some(CommandSpec::entry::<All>),
+        flags: c"write deny-oom fast getkeys-api",
+        summary: c"Takes from several limits on several keys, if all of them allow it.",
+        complexity: c"O(N) for N limits, amortized",
+        arity: -6,
+        keys: Keys::Counted,
+        arguments: &[
+            ArgumentSpec::Integer(c"numlimits"),
+            ArgumentSpec::Several(c"limit", &[ALGORITHM, ArgumentSpec::Key, A, B]),
+            COST,
+        ],
         ..LIMIT
     },
     CommandSpec {
