@@ -14,15 +14,40 @@ use common::replicas::{attach, catch_up, digests_of};
 use common::traffic::Digest;
 use common::{eventually, Client, Server};
 use fastrand::Rng;
+use redis::Value;
 use redis_ratelimit::limiter::{Algorithm, Quota};
-use redis_ratelimit::replication::FactBytes;
+use redis_ratelimit::replication::{FactBytes, PolicyFactBytes};
 
 /// How long it goes on, unless `HOSTILE_SECONDS` says otherwise.
 const SECONDS: u64 = 5;
 const CONNECTIONS: u64 = 3;
 
-const COMMANDS: [&str; 6] =
-    ["RL.TOKENBUCKET", "rl.leakybucket", "RL.FIXEDWINDOW", "RL.SlidingLog", "RL.SLIDINGCOUNTER", "RL.APPLY"];
+/// The first five take a key and a limit.
+const COMMANDS: [&str; 12] = [
+    "RL.TOKENBUCKET",
+    "rl.leakybucket",
+    "RL.FIXEDWINDOW",
+    "RL.SlidingLog",
+    "RL.SLIDINGCOUNTER",
+    "RL.APPLY",
+    "RL.ALL",
+    "RL.CHECK",
+    "RL.PEEK",
+    "RL.REFUND",
+    "RL.INFO",
+    "RL.POLICY",
+];
+/// Limits of all kinds, some of them bad.
+const LIMITS: [&str; 8] = [
+    "TOKENBUCKET 20 1/s",
+    "LEAKYBUCKET 3 1/h",
+    "FIXEDWINDOW 9007199254740991 1ms",
+    "SLIDINGLOG 20 1h",
+    "slidinglog 1000000 7",
+    "SLIDINGCOUNTER 20 1h",
+    "SLIDINGCOUNTER 0 1h",
+    "NONE 1 1",
+];
 /// Amounts, rates, windows and options, good and bad, in no order.
 const WORDS: [&[u8]; 44] = [
     b"1",
@@ -129,7 +154,9 @@ impl Stranger {
     /// The words of the next command.
     fn command(&mut self) -> Vec<Vec<u8>> {
         let key = self.key();
-        match self.random.u8(..20) {
+        match self.random.u8(..25) {
+            20..22 => self.several(&key),
+            22..25 => self.under_a_policy(&key),
             0..8 => {
                 let words = self.random.usize(1..7);
                 let mut command = vec![self.pick(&COMMANDS).as_bytes().to_vec(), key];
@@ -156,6 +183,41 @@ impl Stranger {
             }
             _ => with_key(self.pick(&GENERIC), &key),
         }
+    }
+
+    /// A request to several limits, well formed most of the time.
+    fn several(&mut self, key: &[u8]) -> Vec<Vec<u8>> {
+        let count = self.random.usize(1..6);
+        let mut command = vec![b"RL.ALL".to_vec(), count.to_string().into_bytes()];
+        for place in 0..count {
+            let mut limit = self.pick(&LIMITS).split(' ').map(|word| word.as_bytes().to_vec());
+            command.extend(limit.next());
+            command.push(if place == 0 { key.to_vec() } else { self.key() });
+            command.extend(limit);
+        }
+        if self.random.bool() {
+            command.extend([b"COST".to_vec(), self.word()]);
+        }
+        command
+    }
+
+    /// Something with one of a few policies, which change all the time.
+    fn under_a_policy(&mut self, key: &[u8]) -> Vec<Vec<u8>> {
+        let policy = self.pick(&["one", "two", "three"]);
+        let limits: Vec<&str> = (0..self.random.usize(1..4)).map(|_| self.pick(&LIMITS)).collect();
+        let options = self.pick(&["", " COST 3", " FORCE", " COST 9007199254740991 FORCE"]);
+        let command = match self.random.u8(..20) {
+            0..10 => format!("RL.CHECK {policy} @{options}"),
+            10..13 => format!("RL.POLICY SET {policy} {}", limits.join(" ")),
+            13 => format!("RL.POLICY DEL {policy}"),
+            14 => format!("RL.POLICY GET {policy}"),
+            15 => self.pick(&["RL.POLICY LIST", "RL.POLICY HELP", "RL.POLICY LOAD", "RL.POLICY SAVE"]).to_owned(),
+            16 => "RL.PEEK @ COST 5".to_owned(),
+            17 => "RL.INFO @".to_owned(),
+            _ => format!("RL.REFUND @ {}", self.pick(&["1", "7", "9007199254740991"])),
+        };
+        let words = command.split(' ').map(|word| if word == "@" { key.to_vec() } else { word.as_bytes().to_vec() });
+        words.collect()
     }
 
     /// Sends commands until the time is up. Every one of them must be answered.
@@ -197,6 +259,16 @@ fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let quota = Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota");
         facts.push(FactBytes::taken(&quota, 3, 1_790_000_000_000_000).as_ref().to_vec());
     }
+    client.get::<()>("RL.POLICY SET material SLIDINGLOG 700 1d TOKENBUCKET 700 1/h");
+    for cost in 1..40 {
+        client.get::<Value>(&format!("RL.CHECK material material COST {cost} FORCE"));
+    }
+    let dump: Vec<u8> = client.get("DUMP material");
+    dumps.push(dump[..dump.len() - 8].to_vec());
+    let quotas = [(Algorithm::SlidingLog, "1d"), (Algorithm::TokenBucket, "1/h")]
+        .map(|(algorithm, pace)| Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota"));
+    facts.push(PolicyFactBytes::taken(&quotas, 3, 1_790_000_000_000_000).as_ref().to_vec());
+    facts.push(FactBytes::refunded(3, 1_790_000_000_000_000).as_ref().to_vec());
     client.get::<()>("SET string x");
     let dump: Vec<u8> = client.get("DUMP string");
     dumps.push(dump[..dump.len() - 8].to_vec());

@@ -11,6 +11,7 @@ use common::replicas::{attach, catch_up};
 use common::traffic::Requests;
 use common::{compile, eventually, module, Client, Server};
 use fastrand::Rng;
+use redis::Value;
 use redis_ratelimit::limiter::{Algorithm, Held, Limiter, Quota};
 use redis_ratelimit::replication::{state_facts, FactBytes};
 
@@ -70,6 +71,48 @@ fn damage(client: &mut Client, dump: &[u8], command: &str) {
     client.get::<()>("DEL applied restored");
 }
 
+/// Several limits at once, policies that change, looking and giving back, well and badly asked for.
+fn several(client: &mut Client) {
+    let names = (0..6).map(|number| format!("SLIDINGLOG several{number} 100 1d")).collect::<Vec<_>>();
+    for cost in [1, 50, 60, 1_000] {
+        client.get::<Value>(&format!("RL.ALL 6 {} COST {cost}", names.join(" ")));
+        client.get::<Value>(&format!("RL.ALL 2 TOKENBUCKET new{cost} 100 1/h {} COST {cost}", names[0]));
+    }
+    for policy in ["SLIDINGLOG 2000 1d TOKENBUCKET 9000 1/h", "SLIDINGLOG 2000 1d FIXEDWINDOW 9 1d LEAKYBUCKET 9 1/h"] {
+        client.get::<()>(&format!("RL.POLICY SET policy {policy}"));
+        let grow = "for i = 1, 1500 do redis.call('RL.CHECK', 'policy', KEYS[1], 'COST', i % 3 + 1, 'FORCE') end";
+        client.eval::<()>(grow, "policy", &[]);
+        let dump: Vec<u8> = client.get("DUMP policy");
+        assert!(client.call_bytes(&[b"RESTORE", b"policy", b"0", &dump, b"REPLACE"]).is_ok());
+        for command in ["RL.PEEK policy", "RL.INFO policy", "RL.REFUND policy 700", "RL.REFUND policy 1"] {
+            client.get::<Value>(command);
+        }
+        client.get::<()>("COPY policy copy REPLACE");
+        client.digest("copy");
+        damage(client, &dump[..dump.len() - 8], "SLIDINGLOG");
+    }
+    for command in ["RL.PEEK log", "RL.INFO log", "RL.REFUND log 1", "RL.REFUND log 1500", "RL.REFUND tokenbucket0 1"] {
+        client.get::<Value>(command);
+    }
+    for bad in [
+        "RL.ALL 2 SLIDINGLOG several0 100 1d SLIDINGLOG several0 100 1d",
+        "RL.ALL 2 SLIDINGLOG several0 100 1d FIXEDWINDOW several1 100 1d",
+        "RL.ALL 2 SLIDINGLOG several0 100 1d NO several1 100 1d",
+        "RL.ALL 2 SLIDINGLOG several0 100 1d SLIDINGLOG string 100 1d",
+        "RL.CHECK none policy",
+        "RL.CHECK policy several0",
+        "RL.POLICY SET policy NO 1 1",
+        "RL.POLICY SET policy TOKENBUCKET 1 1 TOKENBUCKET 1",
+        "RL.POLICY LOAD",
+    ] {
+        client.error(bad);
+    }
+    client.get::<Value>("RL.POLICY GET policy");
+    client.get::<Value>("RL.POLICY LIST");
+    client.get::<()>("RL.POLICY SET other SLIDINGCOUNTER 10 1d");
+    client.get::<()>("RL.POLICY DEL other");
+}
+
 /// All that clients, replicas and files make the module do.
 fn mixed_run(server: &Server, client: &mut Client) {
     let replica = Server::start(&[]);
@@ -88,6 +131,8 @@ fn mixed_run(server: &Server, client: &mut Client) {
     for window in ["1ms", "2ms", "1d"] {
         client.limit(&format!("RL.SLIDINGLOG slidinglog0 100000 {window} FORCE"));
     }
+
+    several(client);
 
     for (key, command, pace) in [
         ("log", "SLIDINGLOG", "1d"),

@@ -5,14 +5,32 @@
 
 mod common;
 
-use common::Server;
+use common::{eventually, Server};
 
 #[test]
 fn a_panic_in_a_command_is_an_error_reply() {
-    for command in ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER", "APPLY"] {
+    for (command, arguments) in [
+        ("TOKENBUCKET", "key 10 10"),
+        ("LEAKYBUCKET", "key 10 10"),
+        ("FIXEDWINDOW", "key 10 10"),
+        ("SLIDINGLOG", "key 10 10"),
+        ("SLIDINGCOUNTER", "key 10 10"),
+        ("ALL", "2 TOKENBUCKET a 10 10 SLIDINGLOG b 10 10"),
+        ("CHECK", "policy key"),
+        ("PEEK", "key"),
+        ("REFUND", "key 1"),
+        ("INFO", "key"),
+        ("POLICY SET", "policy TOKENBUCKET 10 10"),
+        ("POLICY GET", "policy"),
+        ("POLICY DEL", "policy"),
+        ("POLICY LIST", ""),
+        ("POLICY LOAD", ""),
+        ("POLICY SAVE", ""),
+        ("POLICY HELP", ""),
+        ("APPLY", "key fact"),
+    ] {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", command);
         let mut client = server.connect();
-        let arguments = if command == "APPLY" { "key fact" } else { "key 10 10" };
         for _ in 0..3 {
             let error = client.error(&format!("RL.{command} {arguments}"));
             assert_eq!(error, "ERR internal error in redis-ratelimit, see the server's log");
@@ -31,16 +49,45 @@ fn a_panic_while_loading_the_module_is_a_refusal() {
 
 #[test]
 fn a_panic_while_saving_leaves_the_last_good_file() {
-    let server = Server::with_environment("RATELIMIT_PANIC_AT", "rdb_save");
+    for callback in ["rdb_save", "aux_save"] {
+        let server = Server::with_environment("RATELIMIT_PANIC_AT", callback);
+        let mut client = server.connect();
+        client.get::<()>("SET good 1");
+        client.get::<()>("SAVE");
+        let good = std::fs::read(server.folder().join("dump.rdb")).expect("a snapshot");
+        client.limit("RL.SLIDINGLOG key 10 1d");
+        client.get::<()>("RL.POLICY SET policy FIXEDWINDOW 10 1d");
+        client.get::<()>("BGSAVE");
+        client.wait_for_files();
+        assert_eq!(client.info("rdb_last_bgsave_status"), "err", "{callback}");
+        assert_eq!(std::fs::read(server.folder().join("dump.rdb")).expect("a snapshot"), good, "{callback}");
+    }
+}
+
+#[test]
+fn a_panic_while_policies_are_loaded_is_a_refusal_of_the_file() {
+    let mut server = Server::with_environment("RATELIMIT_PANIC_AT", "aux_load");
     let mut client = server.connect();
-    client.get::<()>("SET good 1");
+    client.get::<()>("RL.POLICY SET policy FIXEDWINDOW 10 1d");
     client.get::<()>("SAVE");
-    let good = std::fs::read(server.folder().join("dump.rdb")).expect("a snapshot");
-    client.limit("RL.SLIDINGLOG key 10 1d");
-    client.get::<()>("BGSAVE");
-    client.wait_for_files();
-    assert_eq!(client.info("rdb_last_bgsave_status"), "err");
-    assert_eq!(std::fs::read(server.folder().join("dump.rdb")).expect("a snapshot"), good);
+    assert!(!server.try_restart());
+    assert!(server.log().contains("asked to panic in aux_load"), "{}", server.log());
+}
+
+#[test]
+fn a_panic_in_what_happens_by_itself_is_caught() {
+    for entry in ["event", "timer", "setting"] {
+        let mut server = Server::with_environment("RATELIMIT_PANIC_AT", entry);
+        let mut client = server.connect();
+        client.get::<()>("RL.POLICY SET policy FIXEDWINDOW 10 1d");
+        client.get::<redis::Value>("CONFIG GET ratelimit.policy-file");
+        client.get::<()>("CONFIG SET aof-use-rdb-preamble no");
+        client.get::<()>("CONFIG SET appendonly yes");
+        client.wait_for_files();
+        eventually("it panics", || server.log().contains(&format!("asked to panic in {entry}")));
+        assert_eq!(client.limit("RL.SLIDINGLOG key 10 1d")[0], 1, "{entry}");
+        assert!(server.is_running(), "{entry}");
+    }
 }
 
 #[test]
