@@ -131,6 +131,67 @@ impl Algorithm {
     }
 }
 
+/// Beside which other case a case is to be judged, and how.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    /// The cases that do the same job, one after the other.
+    pub with: Vec<String>,
+    /// How many times as dear it may be.
+    pub at_most: f64,
+}
+
+/// The limits that meet in the cases of `RL.ALL`.
+const TOGETHER: [&str; 3] = ["TOKENBUCKET", "FIXEDWINDOW", "SLIDINGLOG"];
+
+impl Algorithm {
+    /// The policy of this one limit.
+    fn policy(&self, limit: u64) -> String {
+        format!("{}-{limit}", self.name.to_lowercase())
+    }
+
+    /// What sets the policies that [`Self::check_cases`] uses.
+    pub fn policies(&self) -> [Request; 2] {
+        [(AMPLE, Per::Hour), (1, Per::Minute)].map(|(limit, per)| {
+            let [_, _, a, b] = self.command(limit, per).try_into().expect("a key and two parameters");
+            vec!["RL.POLICY".to_owned(), "SET".to_owned(), self.policy(limit), self.name.to_owned(), a, b]
+        })
+    }
+
+    /// The same requests as [`Self::command_cases`], by way of a policy.
+    pub fn check_cases(&self) -> [Case; 2] {
+        let call = |limit, _| ["RL.CHECK", &self.policy(limit), "{key}"].map(str::to_owned).to_vec();
+        Self::cases(&format!("RL.CHECK {}", self.name), call)
+    }
+}
+
+/// A request to three limits at once.
+pub fn all_cases() -> [Case; 2] {
+    let together = || ALGORITHMS.iter().filter(|it| TOGETHER.contains(&it.name));
+    let call = |limit, per| {
+        let mut words = words(&format!("RL.ALL {}", TOGETHER.len()));
+        for algorithm in together() {
+            let [_, key, a, b] = algorithm.command(limit, per).try_into().expect("a key and two parameters");
+            words.extend([algorithm.name.to_owned(), format!("{}{key}", &algorithm.name[..1]), a, b]);
+        }
+        words
+    };
+    Algorithm::cases("RL.ALL", call)
+}
+
+/// What is judged beside other cases: the limits of policies and of `RL.ALL`, beside the plain commands.
+pub fn comparisons() -> Vec<(String, Compared)> {
+    let mut found = Vec::new();
+    for outcome in ["allowed", "denied"] {
+        for algorithm in &ALGORITHMS {
+            let with = vec![format!("RL.{} {outcome}", algorithm.name)];
+            found.push((format!("RL.CHECK {} {outcome}", algorithm.name), Compared { with, at_most: 1.15 }));
+        }
+        let with = TOGETHER.map(|name| format!("RL.{name} {outcome}")).to_vec();
+        found.push((format!("RL.ALL {outcome}"), Compared { with, at_most: 1.0 }));
+    }
+    found
+}
+
 /// The cheapest write there is.
 pub fn incr() -> Case {
     plain("INCR", "INCR {key}")

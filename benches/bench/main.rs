@@ -112,7 +112,8 @@ fn run(plan: &Plan, wanted: impl Fn(&str) -> bool) -> Report {
     }
     if wanted("aof") {
         let mut bench = Bench::start(plan.gauge, &["--appendonly", "yes", "--appendfsync", "no"]);
-        let cases: Vec<Case> = plain_cases().into_iter().chain(allowed_commands()).collect();
+        set_policies(&bench);
+        let cases: Vec<Case> = plain_cases().into_iter().chain(allowed_commands()).chain(allowed_together()).collect();
         report.costs_with_aof = costs(plan, &mut bench, &progress, &cases);
     }
     if wanted("growth") {
@@ -156,9 +157,30 @@ fn allowed_commands() -> impl Iterator<Item = Case> {
     })
 }
 
+/// By way of policies, and to several limits at once.
+fn allowed_together() -> impl Iterator<Item = Case> {
+    let checks = ALGORITHMS.iter().map(|algorithm| {
+        let [allowed, _denied] = algorithm.check_cases();
+        allowed
+    });
+    let [all_allow, _one_denies] = cases::all_cases();
+    checks.chain([all_allow])
+}
+
+/// Sets the policies that the cases use.
+fn set_policies(bench: &Bench) {
+    let mut client = bench.server.connect();
+    for policy in ALGORITHMS.iter().flat_map(cases::Algorithm::policies) {
+        client.get::<()>(&policy.join(" "));
+    }
+}
+
 fn all_cases(bench: &Bench) -> Vec<Case> {
     let mut cases = plain_cases();
     cases.extend(ALGORITHMS.iter().flat_map(cases::Algorithm::command_cases));
+    set_policies(bench);
+    cases.extend(ALGORITHMS.iter().flat_map(cases::Algorithm::check_cases));
+    cases.extend(cases::all_cases());
     for algorithm in &ALGORITHMS {
         let sha = memory::load_script(&bench.server, algorithm.script);
         cases.extend(algorithm.script_cases(&sha));

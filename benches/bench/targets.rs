@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::cases::{comparisons, Compared};
 use crate::report::Report;
 
 struct Target {
@@ -16,7 +17,7 @@ fn at_most(promise: impl Into<String>, found: f64, most: f64) -> Target {
 
 fn targets(report: &Report) -> Vec<Target> {
     let mut targets = Vec::new();
-    for cost in report.costs.iter().filter(|cost| cost.name.starts_with("RL.")) {
+    for cost in report.costs.iter().filter(|cost| cost.script.is_some()) {
         if cost.name.ends_with("allowed") {
             targets.push(at_most(format!("{}: at most 1 × SET EX", cost.name), cost.to_set, 1.0));
         } else {
@@ -25,6 +26,16 @@ fn targets(report: &Report) -> Vec<Target> {
         let script = cost.script.unwrap_or(0.0);
         let promise = format!("{}: at least 8 × cheaper than the script", cost.name);
         targets.push(Target { promise, found: script, reached: script >= 8.0 });
+    }
+    for (costs, listened) in [(&report.costs, ""), (&report.costs_with_aof, ", append-only file on")] {
+        let cost = |name: &String| costs.iter().find(|cost| cost.name == *name).map(|cost| cost.median);
+        for (name, Compared { with, at_most: most }) in comparisons() {
+            let others: Option<f64> = with.iter().map(cost).sum();
+            if let (Some(found), Some(others)) = (cost(&name), others) {
+                let promise = format!("{name}: at most {most} × {}{listened}", with.join(" + "));
+                targets.push(at_most(promise, found / others, most));
+            }
+        }
     }
     let bytes = |name: &str| report.memory.iter().find(|row| row.name == name).map_or(f64::NAN, |row| row.bytes);
     for row in report.memory.iter().filter(|row| row.name.starts_with("RL.") && !row.name.contains("LOG")) {
