@@ -110,6 +110,28 @@ fn in_a_cluster_the_keys_of_a_request_share_a_slot() {
 }
 
 #[test]
+fn in_a_cluster_the_limits_of_a_policy_go_where_their_key_goes() {
+    let cluster = Cluster::start(2, false);
+    let mut clients = cluster.connect();
+    let slot: usize = clients[0].get("CLUSTER KEYSLOT user:1");
+    let (near, far) = (slot * 2 / SLOTS, 1 - slot * 2 / SLOTS);
+    let request = "RL.CHECK policy user:1 COST 4";
+    for client in &mut clients {
+        set(client, "policy", "SLIDINGLOG 10 1d TOKENBUCKET 9 1/d");
+    }
+    assert_eq!(clients[far].error(request), format!("MOVED {slot} 127.0.0.1:{}", cluster.nodes[near].port));
+    assert_eq!(left(&ask(&mut clients[near], request)), [6, 5]);
+    let before = clients[near].digest("user:1").0;
+    cluster.move_slot(slot, near, far);
+    assert_eq!(clients[far].digest("user:1").0, before);
+    assert_eq!(left(&ask(&mut clients[far], request)), [2, 1]);
+    assert_eq!(ask(&mut clients[far], request).0, 0);
+    // A node that has not been told of the policy says so, and takes nothing.
+    clients[far].get::<()>("RL.POLICY DEL policy");
+    assert!(clients[far].error(request).starts_with("ERR unknown policy 'policy'"));
+}
+
+#[test]
 fn facts_about_several_keys_are_applied_together_or_not_at_all() {
     let server = Server::start(&[]);
     let mut client = server.connect();

@@ -14,13 +14,13 @@
 //!   a new replication id, at the earliest offset that any replica can have, which is that of a snapshot. Snapshots for
 //!   replicas, to disk or to a socket, are taken by a forked child, and a replica joins a child that is already there
 //!   only if another replica was there when it was forked. So every replica's past ends with a fork after the answer.
-//!   What came before the fork is in the snapshot; at the fork the server calls [`forget`], before it runs
-//!   another command, and from then on it is asked anew, and says that there is a replica.
+//!   What came before the fork is in the snapshot; at the fork [`forget`] is called, before the server runs another
+//!   command, and from then on it is asked anew, and says that there is a replica.
 //! - **The append-only file**, switched on, starts from a snapshot too, taken by a forked child: the same argument. If
 //!   another child is in the way, the fork comes later, and until then the server drops what it is given to append.
-//!   Besides, switching it on is a change of the configuration, which calls [`forget`] as well.
-//! - **Another role**: a primary that becomes a replica and a replica that becomes a primary call [`forget`]; so does
-//!   a replica that comes or goes, and a server that has loaded its data anew.
+//!   Besides, switching it on is a change of the configuration, after which [`forget`] is called as well.
+//! - **Another role**: [`forget`] is called when a primary becomes a replica and when a replica becomes a primary; also
+//!   when a replica comes or goes, and when the server has loaded its data anew.
 //!
 //! Events come on the thread that runs the commands, so none falls between the question and its use. Should a server
 //! all the same have a listener that this does not know of, it is sent the command itself rather than nothing, see
