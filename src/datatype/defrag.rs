@@ -61,7 +61,7 @@ unsafe fn move_all_but_buffers(ctx: *mut RedisModuleDefragCtx, held: &mut Held) 
             move_box(ctx, state);
             if let Some(queue) = state.entries_mut().and_then(|entries| entries.queue_mut()) {
                 move_box(ctx, queue);
-                move_queue(ctx, queue);
+                move_queue(ctx, queue.chunks_mut());
             }
         }
     }

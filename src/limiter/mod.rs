@@ -28,7 +28,7 @@ pub use quota::{
     MAX_AMOUNT, MAX_TIME,
 };
 pub use saved::{Save, Saved};
-pub use sliding_log::{Entries, Entry, Piece};
+pub use sliding_log::{Entries, Entry, Piece, Queue};
 pub use state::{OtherAlgorithm, State};
 pub use together::{request_all, Limits, Mismatch, PerLimit, Verdict, MAX_LIMITS};
 pub use written::{write_duration, write_rate};

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use super::chunk::{read_entry, Chunk, Found};
+use super::queue::Queue;
 use crate::limiter::quota::{Micros, MAX_TIME};
 use crate::limiter::varint::Reader;
 
@@ -23,8 +24,7 @@ pub struct Entry {
 pub struct Entries {
     /// Chunks that take no more, oldest first; only the very first may have dropped entries, and none is empty. There
     /// is no queue as long as there are none, so that a short log is small.
-    #[allow(clippy::box_collection)] // the queue's own 32 bytes are what a short log is to be spared
-    full: Option<Box<VecDeque<Chunk>>>,
+    full: Option<Box<Queue>>,
     /// The chunk that grows.
     newest: Chunk,
     /// The sum of all costs up to the newest entry; like the chunks' it wraps.
@@ -43,16 +43,12 @@ pub struct Piece<'a> {
 impl Entries {
     fn full(&self) -> &VecDeque<Chunk> {
         static NONE: VecDeque<Chunk> = VecDeque::new();
-        self.full.as_deref().unwrap_or(&NONE)
+        self.full.as_deref().map_or(&NONE, Queue::chunks)
     }
 
     #[inline]
     fn oldest_chunk(&self) -> &Chunk {
         self.full().front().unwrap_or(&self.newest)
-    }
-
-    fn oldest_chunk_mut(&mut self) -> &mut Chunk {
-        self.full.as_mut().and_then(|full| full.front_mut()).unwrap_or(&mut self.newest)
     }
 
     fn chunks(&self) -> impl Iterator<Item = &Chunk> {
@@ -118,7 +114,7 @@ impl Entries {
     /// Removes the chunks from the one with this number on, and returns the first of them.
     fn cut_at(&mut self, number: usize) -> Chunk {
         let newest = std::mem::take(&mut self.newest);
-        let cut = self.full.as_mut().and_then(|full| full.drain(number..).next()).unwrap_or(newest);
+        let cut = self.full.as_mut().and_then(|full| full.cut_at(number)).unwrap_or(newest);
         if self.full().is_empty() {
             self.full = None;
         }
@@ -162,7 +158,7 @@ impl Entries {
     /// Adds an entry that is not older than the newest.
     pub fn push(&mut self, entry: Entry) {
         if self.newest.is_full() {
-            self.full.get_or_insert_default().push_back(std::mem::take(&mut self.newest));
+            self.full.get_or_insert_default().push(std::mem::take(&mut self.newest));
         }
         if self.newest.is_empty() {
             self.newest.start(entry.time, self.sum);
@@ -185,23 +181,25 @@ impl Entries {
     /// Drops entries from the oldest on while `goes` holds for the time of an entry and the sum through it.
     fn drop_while(&mut self, goes: impl Fn(Micros, u64) -> bool) {
         if let Some(full) = &mut self.full {
-            while let Some(oldest) = full.front() {
-                let sum_through = full.get(1).unwrap_or(&self.newest).sum_before;
+            while let Some(oldest) = full.chunks().front() {
+                let sum_through = full.chunks().get(1).unwrap_or(&self.newest).sum_before;
                 if !goes(oldest.last, sum_through) {
                     break;
                 }
-                full.pop_front();
+                full.drop_oldest();
             }
-            if full.is_empty() {
+            if full.chunks().is_empty() {
                 self.full = None;
-            } else if full.len() < full.capacity() / 4 {
-                full.shrink_to(full.len() * 2);
+            } else {
+                full.shrink();
             }
         }
-        let oldest = self.oldest_chunk_mut();
+        let oldest = self.oldest_chunk();
         let gone = oldest.entries().take_while(|found| goes(found.entry.time, found.sum)).last();
-        if let Some(gone) = gone {
-            oldest.drop_through(&gone);
+        match (gone, &mut self.full) {
+            (None, _) => {}
+            (Some(gone), None) => self.newest.drop_through(&gone),
+            (Some(gone), Some(full)) => full.change_oldest(|oldest| oldest.drop_through(&gone)),
         }
     }
 
@@ -249,19 +247,19 @@ impl Entries {
     }
 
     /// Bytes on the heap.
+    #[inline]
     pub fn heap_bytes(&self) -> usize {
-        let queue = self.full.as_ref().map_or(0, |full| size_of_val(&**full) + full.capacity() * size_of::<Chunk>());
-        queue + self.chunks().map(Chunk::heap_bytes).sum::<usize>()
+        self.full.as_ref().map_or(0, |full| full.heap_bytes()) + self.newest.heap_bytes()
     }
 
     /// The buffers, for whoever wants to move them to a better place.
     pub fn buffers_mut(&mut self) -> impl Iterator<Item = &mut Vec<u8>> {
-        let full = self.full.iter_mut().flat_map(|full| full.iter_mut());
+        let full = self.full.iter_mut().flat_map(|full| full.chunks_mut());
         full.chain(std::iter::once(&mut self.newest)).map(Chunk::buffer_mut)
     }
 
     /// The queue of the chunks, if there is one, for whoever wants to move it to a better place.
-    pub fn queue_mut(&mut self) -> Option<&mut Box<VecDeque<Chunk>>> {
+    pub fn queue_mut(&mut self) -> Option<&mut Box<Queue>> {
         self.full.as_mut()
     }
 }

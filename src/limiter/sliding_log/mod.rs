@@ -2,6 +2,7 @@
 
 mod chunk;
 mod entries;
+mod queue;
 
 use std::borrow::Cow;
 
@@ -9,6 +10,7 @@ use super::meter::Meter;
 use super::quota::{Micros, WindowQuota};
 
 pub use entries::{Entries, Entry, Piece};
+pub use queue::Queue;
 
 /// The requests that count, oldest first. Only the newest `limit`'s worth is ever kept: as long as all of that is in
 /// the window nothing else is allowed, and what is older leaves the window before it.
