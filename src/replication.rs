@@ -12,8 +12,8 @@ use smallvec::SmallVec;
 
 use crate::limiter::varint::{push_varint, Reader, Sink};
 use crate::limiter::{
-    decode_piece, decode_quota, decode_quotas, encode_piece, encode_quota, encode_quotas, Held, Limiter, Micros, Piece,
-    PolicyLimits, Quota, FORMAT_VERSION, MAX_AMOUNT, MAX_TIME,
+    decode_name, decode_piece, decode_quota, decode_quotas, encode_name, encode_piece, encode_quota, encode_quotas,
+    Held, Limiter, Micros, Piece, PolicyLimits, PolicyName, Quota, FORMAT_VERSION, MAX_AMOUNT, MAX_TIME,
 };
 
 /// The command that carries facts: `RL.APPLY key fact [key fact …]`.
@@ -41,6 +41,8 @@ pub enum Fact<'a> {
     },
     /// `cost` was taken from every limit of a policy at this time.
     TakenUnderPolicy {
+        /// Its name. Nobody has to know it: it is there to be shown.
+        policy: &'a str,
         /// The quotas of the policy.
         quotas: Vec<Quota>,
         /// What was taken.
@@ -94,8 +96,9 @@ impl Fact<'_> {
                 Fact::Taken { quota, cost: amount(&mut reader)?, at: time(&mut reader)? }
             }
             TAKEN_UNDER_POLICY => {
+                let policy = decode_name(&mut reader)?;
                 let quotas = decode_quotas(&mut reader)?;
-                Fact::TakenUnderPolicy { quotas, cost: amount(&mut reader)?, at: time(&mut reader)? }
+                Fact::TakenUnderPolicy { policy, quotas, cost: amount(&mut reader)?, at: time(&mut reader)? }
             }
             REFUNDED => Fact::Refunded { amount: amount(&mut reader)?, at: time(&mut reader)? },
             _ => return None,
@@ -125,7 +128,7 @@ impl Fact<'_> {
         }
     }
 
-    /// Makes it so: changes what the key holds, or returns what it holds from now on.
+    /// Makes it so, except for [`Self::policy`]: changes what the key holds, or returns what it holds from now on.
     ///
     /// # Errors
     /// When it does not fit; nothing has changed then.
@@ -139,9 +142,12 @@ impl Fact<'_> {
                 limiter.take(&quota, cost, at).map_err(|_| Unfit)?;
                 return Ok(Some(Held::Limiter(limiter)));
             }
-            (Self::TakenUnderPolicy { quotas, cost, at }, Some(Held::Policy(limits))) => limits.take(&quotas, cost, at),
-            (Self::TakenUnderPolicy { quotas, cost, at }, None) => {
-                let mut limits = PolicyLimits::new(&quotas);
+            (Self::TakenUnderPolicy { quotas, cost, at, .. }, Some(Held::Policy(limits))) => {
+                limits.take(&quotas, cost, at);
+            }
+            (Self::TakenUnderPolicy { policy, quotas, cost, at }, None) => {
+                let policy = PolicyName::new(policy.as_bytes()).ok_or(Unfit)?;
+                let mut limits = PolicyLimits::new(policy, &quotas);
                 limits.take(&quotas, cost, at);
                 return Ok(Some(Held::Policy(limits)));
             }
@@ -154,6 +160,16 @@ impl Fact<'_> {
             | (Self::Refunded { .. } | Self::Entries { .. }, None) => return Err(Unfit),
         }
         Ok(None)
+    }
+}
+
+impl<'a> Fact<'a> {
+    /// The policy that the key comes under by it. (With a state comes its own.)
+    pub const fn policy(&self) -> Option<&'a str> {
+        match self {
+            Self::TakenUnderPolicy { policy, .. } => Some(policy),
+            _ => None,
+        }
     }
 }
 
@@ -217,9 +233,10 @@ impl Sink for FactBytes {
 pub struct PolicyFactBytes(SmallVec<[u8; 64]>);
 
 impl PolicyFactBytes {
-    /// The fact that `cost` was taken under a policy with these quotas.
-    pub fn taken(quotas: &[Quota], cost: u64, at: Micros) -> Self {
+    /// The fact that `cost` was taken under a policy of this name with these quotas.
+    pub fn taken(policy: &str, quotas: &[Quota], cost: u64, at: Micros) -> Self {
         let mut fact = Self(SmallVec::from_slice(&[TAKEN_UNDER_POLICY, FORMAT_VERSION]));
+        encode_name(policy, &mut fact);
         encode_quotas(quotas, &mut fact);
         push_varint(&mut fact, cost);
         push_varint(&mut fact, at);
@@ -236,6 +253,10 @@ impl AsRef<[u8]> for PolicyFactBytes {
 impl Sink for PolicyFactBytes {
     fn push_byte(&mut self, byte: u8) {
         self.0.push(byte);
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
     }
 }
 

@@ -267,7 +267,7 @@ fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     dumps.push(dump[..dump.len() - 8].to_vec());
     let quotas = [(Algorithm::SlidingLog, "1d"), (Algorithm::TokenBucket, "1/h")]
         .map(|(algorithm, pace)| Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota"));
-    facts.push(PolicyFactBytes::taken(&quotas, 3, 1_790_000_000_000_000).as_ref().to_vec());
+    facts.push(PolicyFactBytes::taken("policy", &quotas, 3, 1_790_000_000_000_000).as_ref().to_vec());
     facts.push(FactBytes::refunded(3, 1_790_000_000_000_000).as_ref().to_vec());
     client.get::<()>("SET string x");
     let dump: Vec<u8> = client.get("DUMP string");

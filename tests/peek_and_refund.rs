@@ -179,7 +179,8 @@ fn info_shows_what_the_key_holds() {
     client.get::<()>(POLICY);
     client.get::<Value>("RL.CHECK policy limits COST 2");
     let found = info(&mut client, "limits");
-    let shape: Vec<String> = redis::from_redis_value(found["policy"].clone()).expect("words");
+    assert_eq!(text(&found, "policy"), "policy");
+    let shape: Vec<String> = redis::from_redis_value(found["algorithms"].clone()).expect("words");
     assert_eq!(shape, ["TOKENBUCKET", "SLIDINGLOG"]);
     let limits: Vec<HashMap<String, Value>> = redis::from_redis_value(found["limits"].clone()).expect("maps");
     assert_eq!((text(&limits[0], "rate").as_str(), integer(&limits[0], "used")), ("1/h", 2));

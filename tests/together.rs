@@ -8,9 +8,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use redis_ratelimit::limiter::{
-    Decision, Held, Limiter, Micros, PerLimit, PolicyLimits, Quota, Retry, Save, Saved, Verdict,
+    Decision, Held, Limiter, Micros, PerLimit, PolicyLimits, PolicyName, Quota, Retry, Save, Saved, Verdict,
 };
 use redis_ratelimit::replication::{state_facts, Fact, FactBytes, PolicyFactBytes};
+
+/// What the policy is called.
+const NAME: &str = "policy";
 
 /// Something that happens to a key with the limits of a policy.
 #[derive(Debug, Clone)]
@@ -86,7 +89,7 @@ fn tell(story: &Story, mut seen: impl FnMut(Option<&Held>, &Deed, Micros, Option
                 let is_new = held.is_none();
                 let mut limits = match held.take() {
                     Some(Held::Policy(limits)) => limits,
-                    _ => PolicyLimits::new(policy),
+                    _ => PolicyLimits::new(PolicyName::new(NAME.as_bytes()).expect("a name"), policy),
                 };
                 let mut decisions = PerLimit::new();
                 let verdict = limits.request(policy, *cost, *force, now, &mut decisions);
@@ -226,7 +229,7 @@ proptest! {
             let fact = match (deed, told) {
                 (Deed::Refund(amount), _) if primary.is_some() => FactBytes::refunded(*amount, now).as_ref().to_vec(),
                 (Deed::Request { policy, cost, .. }, Some((verdict, _))) if verdict.taken => {
-                    PolicyFactBytes::taken(policy, *cost, now).as_ref().to_vec()
+                    PolicyFactBytes::taken(NAME, policy, *cost, now).as_ref().to_vec()
                 }
                 _ => return,
             };

@@ -5,8 +5,8 @@ use arbitrary::Unstructured;
 use redis_ratelimit::commands::Options;
 use redis_ratelimit::limiter::varint::Reader;
 use redis_ratelimit::limiter::{
-    decode_quota, encode_quota, Algorithm, Decision, Entries, Held, Limiter, Micros, PerLimit, PolicyLimits, Quota,
-    Retry, Saved, MAX_AMOUNT, MAX_LIMITS, MAX_TIME,
+    decode_quota, encode_quota, Algorithm, Decision, Entries, Held, Limiter, Micros, PerLimit, PolicyLimits,
+    PolicyName, Quota, Retry, Saved, MAX_AMOUNT, MAX_LIMITS, MAX_TIME,
 };
 use redis_ratelimit::policies::Policies;
 use redis_ratelimit::replication::{state_facts, Fact, FactBytes, PolicyFactBytes};
@@ -112,10 +112,10 @@ pub fn policies(input: &[u8]) {
     assert_eq!(Policies::parse(text.as_bytes()).as_ref(), Ok(&policies), "{text}");
     for (name, policy) in policies.iter() {
         assert_readable(name);
-        let (quotas, now) = (policy.quotas(), 1_790_000_000_000_000);
+        let (quotas, now) = (&*policy.quotas(), 1_790_000_000_000_000);
         assert!((1..=MAX_LIMITS).contains(&quotas.len()));
         let mut decisions = PerLimit::new();
-        let verdict = PolicyLimits::new(&quotas).request(&quotas, 1, false, now, &mut decisions);
+        let verdict = PolicyLimits::new(policy_name(name), quotas).request(quotas, 1, false, now, &mut decisions);
         assert!(verdict.allowed && decisions.len() == quotas.len(), "nothing was used yet: {decisions:?}");
     }
 }
@@ -139,7 +139,7 @@ pub fn together(input: &[u8]) {
         let before = primary.clone();
         let mut limits = match primary.take() {
             Some(Held::Policy(limits)) => limits,
-            _ => PolicyLimits::new(&quotas),
+            _ => PolicyLimits::new(policy_name(NAME), &quotas),
         };
         let mut decisions = PerLimit::new();
         let verdict = limits.request(&quotas, cost, force, now, &mut decisions);
@@ -152,7 +152,7 @@ pub fn together(input: &[u8]) {
         }
         primary = Some(Held::Policy(limits));
         if verdict.taken {
-            let fact = PolicyFactBytes::taken(&quotas, cost, now);
+            let fact = PolicyFactBytes::taken(NAME, &quotas, cost, now);
             let fact = Fact::decode(fact.as_ref()).expect("a fact");
             if let Some(new) = fact.apply(replica.as_mut()).expect("fits") {
                 replica = Some(new);
@@ -167,6 +167,13 @@ pub fn together(input: &[u8]) {
         assert_sound(&held, usize::MAX);
         use_it(held, &mut input);
     }
+}
+
+/// What a policy is called here.
+const NAME: &str = "policy";
+
+fn policy_name(name: &str) -> PolicyName {
+    PolicyName::new(name.as_bytes()).expect("a name")
 }
 
 fn apply(held: &mut Held, fact: &[u8]) {

@@ -22,9 +22,12 @@ impl Command for Apply {
             return Err(format!("ERR {Unfit}"));
         }
         for (key, fact) in keys.iter_mut().zip(facts) {
-            let moves_expiry_at = fact.moves_expiry_at();
+            let (moves_expiry_at, policy) = (fact.moves_expiry_at(), fact.policy());
             if let Some(held) = fact.apply(key.held()).map_err(|unfit| format!("ERR {unfit}"))? {
                 key.set(held);
+            }
+            if let Some(policy) = policy {
+                key.put_under(policy);
             }
             if let (Some(at), Some(held)) = (moves_expiry_at, key.held()) {
                 let idle_at = held.idle_at();

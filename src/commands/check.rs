@@ -3,7 +3,7 @@
 use super::wrong_type::{holds_no_policy, WRONG_TYPE};
 use super::{reply, Options, WRONG_ARITY};
 use crate::datatype::Key;
-use crate::limiter::{Decision, Held, Micros, PerLimit, PolicyLimits, Quota, Quoted, Verdict};
+use crate::limiter::{Decision, Held, Micros, PerLimit, PolicyLimits, PolicyName, Quota, Quoted, Verdict};
 use crate::policies;
 use crate::replication::PolicyFactBytes;
 use crate::server::{clock, Arg, Args, Command, Context};
@@ -23,29 +23,40 @@ impl Command for Check {
         };
         let options = if args.get(3).is_none() { Options::default() } else { Options::parse(args.bytes_from(3))? };
         let quotas = policies::quotas(policy.bytes()).ok_or_else(|| unknown(policy))?;
+        // It is one that is in force.
+        let name = PolicyName::check(policy.bytes()).unwrap_or_default();
         let mut decisions = PerLimit::new();
-        let verdict = decide(ctx, key, &quotas, options, clock::now(), &mut decisions)?;
+        let asked = Asked { policy: name, quotas: &quotas, options };
+        let verdict = decide(ctx, key, asked, clock::now(), &mut decisions)?;
         reply::verdict(ctx, verdict, &decisions);
         Ok(())
     }
 }
 
-/// Decides, and stores and replicates what was taken. What is replicated names no policy: a replica needs none.
+/// What a key is asked.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    policy: &'a str,
+    quotas: &'a [Quota],
+    options: Options,
+}
+
+/// Decides, and stores and replicates what was taken. What is replicated says what the policy is: a replica needs none.
 fn decide(
     ctx: &mut Context,
     key: Arg<'_>,
-    quotas: &[Quota],
-    options: Options,
+    asked: Asked<'_>,
     now: Micros,
     decisions: &mut PerLimit<Decision>,
 ) -> Result<Verdict, String> {
-    let Options { cost, force } = options;
+    let Asked { policy, quotas, options: Options { cost, force } } = asked;
     let mut key = Key::open(ctx, key).map_err(|_| WRONG_TYPE)?;
     let verdict = match key.held() {
         Some(Held::Policy(limits)) => limits.request(quotas, cost, force, now, decisions),
         Some(Held::Limiter(limiter)) => return Err(holds_no_policy(limiter)),
         None => {
-            let mut limits = PolicyLimits::new(quotas);
+            let name = PolicyName::new(policy.as_bytes()).ok_or("ERR the policy has a bad name")?;
+            let mut limits = PolicyLimits::new(name, quotas);
             let verdict = limits.request(quotas, cost, force, now, decisions);
             if verdict.taken {
                 key.set(Held::Policy(limits));
@@ -55,7 +66,8 @@ fn decide(
     };
     if verdict.taken {
         key.keep_until(now + verdict.reset_after);
-        key.changed(|| PolicyFactBytes::taken(quotas, cost, now));
+        key.put_under(policy);
+        key.changed(|| PolicyFactBytes::taken(policy, quotas, cost, now));
     }
     Ok(verdict)
 }

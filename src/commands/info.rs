@@ -35,9 +35,10 @@ enum Field {
 fn describe(held: &Held, now: Micros) -> Fields {
     match held {
         Held::Limiter(limiter) => describe_limiter(limiter, now),
-        Held::Policy(_) => {
+        Held::Policy(limits) => {
             vec![
-                ("policy", Field::Words(held.algorithms())),
+                ("policy", Field::Text(limits.policy().to_string())),
+                ("algorithms", Field::Words(held.algorithms())),
                 ("limits", Field::Maps(held.limiters().iter().map(|limiter| describe_limiter(limiter, now)).collect())),
             ]
         }

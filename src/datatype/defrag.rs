@@ -130,7 +130,7 @@ mod tests {
     use serial_test::serial;
 
     use super::*;
-    use crate::limiter::{Algorithm, Decision, PerLimit, PolicyLimits, Quota};
+    use crate::limiter::{Algorithm, Decision, PerLimit, PolicyLimits, PolicyName, Quota};
 
     static CURSOR: AtomicU64 = AtomicU64::new(0);
     static MOVED: AtomicU64 = AtomicU64::new(0);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     fn policy(quotas: &[Quota], requests: u64) -> Held {
-        let mut limits = PolicyLimits::new(quotas);
+        let mut limits = PolicyLimits::new(PolicyName::new(b"policy").expect("a name"), quotas);
         for request in 0..requests {
             limits.request(quotas, 1, false, NOW + request * PAUSE, &mut PerLimit::new());
         }

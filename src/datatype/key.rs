@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use redis_module::raw;
 
 use super::TYPE;
-use crate::limiter::{Held, Micros, PerLimit};
+use crate::limiter::{Held, Micros, PerLimit, PolicyName};
 use crate::replication::APPLY;
 use crate::server::api::{KEYTYPE_EMPTY, OK};
 use crate::server::{api, listeners, Arg, Context};
@@ -139,6 +139,17 @@ impl<'a> Key<'a> {
         } else {
             // SAFETY: the server did not take the value.
             drop(unsafe { Box::from_raw(value) });
+        }
+    }
+
+    /// Says under which policy the limits that the key holds are used from now on.
+    pub fn put_under(&mut self, policy: &str) {
+        let Some(Held::Policy(limits)) = self.held() else { return };
+        if **limits.policy() == *policy {
+            return;
+        }
+        if let Some(policy) = PolicyName::new(policy.as_bytes()) {
+            limits.put_under(policy);
         }
     }
 

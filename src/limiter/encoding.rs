@@ -1,9 +1,9 @@
 //! The one byte format of what a key holds, in memory dumps, snapshots and the append-only file alike.
 //!
 //! What a key holds is a version, then the algorithm, the quota and the state of its limiter, all integers of variable
-//! length; or a mark and the number of a policy's limits, and the same of each. The entries of logs follow apart, piece
-//! by piece, so that a long one is never one large buffer. Decoding trusts nothing: lengths, ranges and sums are all
-//! checked.
+//! length; or a mark, a policy's name and the number of its limits, and the same of each. The entries of logs follow
+//! apart, piece by piece, so that a long one is never one large buffer. Decoding trusts nothing: lengths, ranges and sums
+//! are all checked.
 
 use super::fixed_window::FixedWindow;
 use super::leaky_bucket::LeakyBucket;
@@ -13,7 +13,7 @@ use super::sliding_counter::SlidingCounter;
 use super::sliding_log::{Piece, SlidingLog};
 use super::token_bucket::{parts, TokenBucket};
 use super::varint::{push_varint, Reader, Sink};
-use super::{Held, Limiter, PolicyLimits, State, MAX_LIMITS};
+use super::{Held, Limiter, PolicyLimits, PolicyName, State, MAX_LIMITS};
 
 /// The version of the format. A later one is refused; an earlier one would be read by code of its own.
 pub const FORMAT_VERSION: u8 = 1;
@@ -26,8 +26,9 @@ impl Held {
     /// Writes all but the entries of logs.
     pub fn encode(&self, out: &mut impl Sink) {
         out.push_byte(FORMAT_VERSION);
-        if let Self::Policy(_) = self {
+        if let Some(policy) = self.policy() {
             out.push_byte(POLICY);
+            encode_name(policy, out);
             push_varint(out, self.limiters().len() as u64);
         }
         for limiter in self.limiters() {
@@ -74,8 +75,9 @@ fn decode_held(reader: &mut Reader<'_>) -> Option<Held> {
         return Some(Held::Limiter(decode_state(reader)?.into()));
     }
     reader.byte()?;
+    let policy = PolicyName::new(decode_name(reader)?.as_bytes())?;
     let limiters = decode_several(reader, |reader| decode_state(reader).map(Limiter::from))?;
-    Some(Held::Policy(PolicyLimits::of(limiters)))
+    Some(Held::Policy(PolicyLimits::of(policy, limiters)))
 }
 
 /// Reads a number, within bounds, and then so many things.
@@ -157,6 +159,18 @@ pub fn encode_quota(quota: &Quota, out: &mut impl Sink) {
             push_varint(out, quota.window());
         }
     }
+}
+
+/// Writes the name of a policy.
+pub fn encode_name(name: &str, out: &mut impl Sink) {
+    push_varint(out, name.len() as u64);
+    out.push_bytes(name.as_bytes());
+}
+
+/// Reads what [`encode_name`] wrote; `None` when it is anything else.
+pub fn decode_name<'a>(reader: &mut Reader<'a>) -> Option<&'a str> {
+    let len = usize::try_from(reader.varint()?).ok()?;
+    PolicyName::check(reader.bytes(len)?)
 }
 
 /// Writes the quotas of a policy.

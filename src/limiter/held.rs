@@ -2,6 +2,7 @@
 
 use super::decision::Decision;
 use super::encoding::Damaged;
+use super::policy_name::PolicyName;
 use super::quota::{Micros, Quota};
 use super::sliding_log::{Entries, Piece};
 use super::together::{peek_all, request_all, Limits, PerLimit, Verdict};
@@ -27,17 +28,20 @@ pub enum Answer {
     All(Verdict, Vec<Decision>),
 }
 
-/// The limits of a policy on one key, each in its place. Which policy it was is not kept: its limits come with each
-/// request, so a policy may change, and a key may come under another.
+/// The limits of a policy on one key, each in its place. What they are comes with each request, so a policy may change,
+/// and a key may come under another; which one it was last is known for those who count or look.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PolicyLimits(Box<[Limiter]>);
+pub struct PolicyLimits {
+    limiters: Box<[Limiter]>,
+    policy: PolicyName,
+}
 
 impl Held {
     /// The limiters that there are.
     pub fn limiters(&self) -> &[Limiter] {
         match self {
             Self::Limiter(limiter) => std::slice::from_ref(limiter),
-            Self::Policy(limits) => &limits.0,
+            Self::Policy(limits) => &limits.limiters,
         }
     }
 
@@ -45,7 +49,15 @@ impl Held {
     pub fn limiters_mut(&mut self) -> &mut [Limiter] {
         match self {
             Self::Limiter(limiter) => std::slice::from_mut(limiter),
-            Self::Policy(limits) => &mut limits.0,
+            Self::Policy(limits) => &mut limits.limiters,
+        }
+    }
+
+    /// The policy under which it was last used.
+    pub const fn policy(&self) -> Option<&PolicyName> {
+        match self {
+            Self::Limiter(_) => None,
+            Self::Policy(limits) => Some(&limits.policy),
         }
     }
 
@@ -59,7 +71,7 @@ impl Held {
         match self {
             Self::Limiter(limiter) => Answer::One(limiter.peek_as_it_is(cost, now)),
             Self::Policy(limits) => {
-                let (verdict, decisions) = peek_all(&limits.0, cost, now);
+                let (verdict, decisions) = peek_all(&limits.limiters, cost, now);
                 Answer::All(verdict, decisions)
             }
         }
@@ -116,13 +128,23 @@ impl Limits for (&mut [Limiter], &[Quota]) {
 
 impl PolicyLimits {
     /// Limits that nothing has been taken from.
-    pub fn new(quotas: &[Quota]) -> Self {
-        Self(quotas.iter().map(Limiter::new).collect())
+    pub fn new(policy: PolicyName, quotas: &[Quota]) -> Self {
+        Self { limiters: quotas.iter().map(Limiter::new).collect(), policy }
     }
 
     /// Limits that were there before.
-    pub(super) fn of(limiters: Vec<Limiter>) -> Self {
-        Self(limiters.into())
+    pub(super) fn of(policy: PolicyName, limiters: Vec<Limiter>) -> Self {
+        Self { limiters: limiters.into(), policy }
+    }
+
+    /// The policy under which they were last used.
+    pub const fn policy(&self) -> &PolicyName {
+        &self.policy
+    }
+
+    /// Says under which policy they are used from now on.
+    pub fn put_under(&mut self, policy: PolicyName) {
+        self.policy = policy;
     }
 
     /// Decides on a request under a policy with these quotas. Takes the cost from all limits if all allow it, or in any
@@ -135,9 +157,9 @@ impl PolicyLimits {
         now: Micros,
         decisions: &mut PerLimit<Decision>,
     ) -> Verdict {
-        if self.0.len() == quotas.len() {
+        if self.limiters.len() == quotas.len() {
             // The limiters that there are may be of other algorithms.
-            if let Ok(verdict) = request_all(&mut (&mut *self.0, quotas), cost, force, now, decisions) {
+            if let Ok(verdict) = request_all(&mut (&mut *self.limiters, quotas), cost, force, now, decisions) {
                 return verdict;
             }
         }
@@ -153,7 +175,7 @@ impl PolicyLimits {
         now: Micros,
         decisions: &mut PerLimit<Decision>,
     ) -> Verdict {
-        let mut reshaped = Self::new(quotas);
+        let mut reshaped = Self::new(self.policy.clone(), quotas);
         self.exchange(&mut reshaped);
         let verdict = reshaped.request(quotas, cost, force, now, decisions);
         if verdict.taken {
@@ -167,11 +189,11 @@ impl PolicyLimits {
     /// Takes `cost` from all limits without deciding anything: what [`Self::request`] did when it took it at that time.
     pub fn take(&mut self, quotas: &[Quota], cost: u64, at: Micros) {
         if !self.fit(quotas) {
-            let mut reshaped = Self::new(quotas);
+            let mut reshaped = Self::new(self.policy.clone(), quotas);
             self.exchange(&mut reshaped);
             *self = reshaped;
         }
-        for (limiter, quota) in self.0.iter_mut().zip(quotas) {
+        for (limiter, quota) in self.limiters.iter_mut().zip(quotas) {
             // All are of their quota's algorithm now.
             let _ = limiter.take(quota, cost, at);
         }
@@ -179,12 +201,13 @@ impl PolicyLimits {
 
     /// Whether there is a limiter of its algorithm in the place of each quota, and no other.
     fn fit(&self, quotas: &[Quota]) -> bool {
-        self.0.len() == quotas.len() && self.0.iter().zip(quotas).all(|(it, quota)| it.algorithm() == quota.algorithm())
+        let are_alike = |(it, quota): (&Limiter, &Quota)| it.algorithm() == quota.algorithm();
+        self.limiters.len() == quotas.len() && self.limiters.iter().zip(quotas).all(are_alike)
     }
 
     /// Exchanges each limiter with the other's in the same place, if both are of the same algorithm.
     fn exchange(&mut self, other: &mut Self) {
-        for (here, there) in self.0.iter_mut().zip(&mut other.0) {
+        for (here, there) in self.limiters.iter_mut().zip(&mut other.limiters) {
             if here.algorithm() == there.algorithm() {
                 std::mem::swap(here, there);
             }
@@ -193,6 +216,6 @@ impl PolicyLimits {
 
     /// The box of the limiters, for whoever wants to move it to a better place.
     pub fn box_mut(&mut self) -> &mut Box<[Limiter]> {
-        &mut self.0
+        &mut self.limiters
     }
 }

@@ -7,6 +7,7 @@ mod fixed_window;
 mod held;
 mod leaky_bucket;
 mod meter;
+mod policy_name;
 mod quota;
 mod saved;
 mod sliding_counter;
@@ -20,9 +21,11 @@ mod written;
 
 pub use decision::{Decision, Reply, Retry};
 pub use encoding::{
-    decode_piece, decode_quota, decode_quotas, encode_piece, encode_quota, encode_quotas, Damaged, FORMAT_VERSION,
+    decode_name, decode_piece, decode_quota, decode_quotas, encode_name, encode_piece, encode_quota, encode_quotas,
+    Damaged, FORMAT_VERSION,
 };
 pub use held::{Answer, Held, PolicyLimits};
+pub use policy_name::PolicyName;
 pub use quota::{
     parse_amount, Algorithm, BadArgument, BucketQuota, Micros, Quota, Quoted, Rate, WindowQuota, AMOUNT_FORM,
     MAX_AMOUNT, MAX_TIME,

@@ -4,11 +4,21 @@
 pub trait Sink {
     /// Adds a byte at the end.
     fn push_byte(&mut self, byte: u8);
+    /// Adds bytes at the end.
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.push_byte(byte);
+        }
+    }
 }
 
 impl Sink for Vec<u8> {
     fn push_byte(&mut self, byte: u8) {
         self.push(byte);
+    }
+
+    fn push_bytes(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
     }
 }
 
@@ -39,6 +49,13 @@ impl<'a> Reader<'a> {
         let (&byte, rest) = self.bytes.split_first()?;
         self.bytes = rest;
         Some(byte)
+    }
+
+    /// The next so many bytes.
+    pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.bytes.split_at_checked(len)?;
+        self.bytes = rest;
+        Some(bytes)
     }
 
     /// The next integer; `None` if it is cut short or does not fit.

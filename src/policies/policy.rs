@@ -3,10 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::limiter::{Algorithm, BadArgument, Quota, Quoted, MAX_LIMITS};
+use crate::limiter::{Algorithm, BadArgument, PolicyName, Quota, Quoted, MAX_LIMITS};
 
-/// The longest name.
-const MAX_NAME: usize = 128;
 /// The longest parameter: it is kept as it was written, with all its zeros.
 const MAX_PARAMETER: usize = 64;
 
@@ -43,8 +41,9 @@ impl fmt::Display for BadPolicy {
         match self {
             Self::Name(name) => write!(
                 f,
-                "invalid name {}: expected up to {MAX_NAME} letters, digits, and any of _ - . : /",
-                Quoted(name)
+                "invalid name {}: expected up to {} letters, digits, and any of _ - . : /",
+                Quoted(name),
+                PolicyName::MAX
             ),
             Self::NoLimits => f.write_str("a policy needs a limit: ALGORITHM a b"),
             Self::TooManyLimits => write!(f, "a policy has at most {MAX_LIMITS} limits"),
@@ -82,11 +81,9 @@ pub fn parse_limit(algorithm: &[u8], a: &[u8], b: &[u8]) -> Result<Quota, BadLim
 /// Reads the name of a policy.
 ///
 /// # Errors
-/// When it is none. A name can be written into a file, and is readable in messages.
+/// When it is none.
 pub fn parse_name(name: &[u8]) -> Result<&str, BadPolicy> {
-    let good = |c: &u8| c.is_ascii_alphanumeric() || b"_-.:/".contains(c);
-    let text = std::str::from_utf8(name).ok().filter(|_| name.iter().all(good));
-    text.filter(|text| (1..=MAX_NAME).contains(&text.len())).ok_or_else(|| BadPolicy::Name(name.to_vec()))
+    PolicyName::check(name).ok_or_else(|| BadPolicy::Name(name.to_vec()))
 }
 
 impl Policy {
