@@ -3,7 +3,8 @@
 //! The limiters are values without any knowledge of Redis ([`limiter`]). A key of the native type holds one, or those of
 //! a policy ([`datatype`]), a command decides on a request and stores the outcome ([`commands`]), and replicas are told
 //! what was taken rather than what was asked ([`replication`]). Policies have names and live outside the keys
-//! ([`policies`]); some things happen by themselves ([`upkeep`]). All that touches Redis's C API lies in [`server`], in
+//! ([`policies`]); some things happen by themselves ([`upkeep`]). What became of requests is counted ([`stats`]), and
+//! told together with the number of keys ([`report`]). All that touches Redis's C API lies in [`server`], in
 //! [`datatype`] and here, where the module is loaded.
 
 pub mod commands;
@@ -14,16 +15,20 @@ pub mod limiter;
 pub mod policies;
 #[forbid(unsafe_code)]
 pub mod replication;
+pub mod report;
 pub mod server;
+#[forbid(unsafe_code)]
+pub mod stats;
 pub mod upkeep;
 
 use std::ffi::{c_int, CStr};
 
 use redis_module::raw;
 
+use report::Report;
 use server::api::{ERR, OK};
 use server::setting::{self, PathSetting};
-use server::{api, entry, info, log, Args, Context, ServerAllocator};
+use server::{api, clock, entry, info, log, section, Args, Context, ServerAllocator};
 
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
@@ -83,7 +88,9 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
         commands::ALL.iter().try_for_each(|command| command.register(ctx))?;
         POLICY_FILE.register(ctx, file)?;
         setting::apply(ctx)?;
+        section::register::<Report>(ctx)?;
     }
+    stats::start(clock::now());
     if let Some(path) = POLICY_FILE.path() {
         policies::use_file(path)?;
     }
@@ -116,7 +123,8 @@ fn options(ctx: &Context) -> u32 {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    // Keys may be there that belong to a slot which is still arriving: nothing counts or lists them.
+    // Keys may be there that belong to a slot which is still arriving: nothing lists them, and they count as what they are
+    // already, memory in use.
     let is_valkey = info::section(ctx, c"server", |server| server.text(c"valkey_version").is_some());
     if is_valkey {
         options | VALKEY_HANDLES_SLOT_STREAMS

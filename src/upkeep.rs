@@ -35,6 +35,7 @@ fn on_event(ctx: &Context, event: Event) {
         Event::RewriteStarts => policies::rewrite_starts(),
         Event::FileEnds => after_writing(ctx),
         Event::LoadingStarts => policies::loading_starts(),
+        Event::LoadingEnds => policies::loading_ends(),
         Event::ArrivalStarts => policies::arrival_starts(),
         Event::ArrivalEnds { complete } => policies::arrival_ends(complete),
         Event::Other => {}

@@ -112,7 +112,7 @@ pub fn policies(input: &[u8]) {
     assert_eq!(Policies::parse(text.as_bytes()).as_ref(), Ok(&policies), "{text}");
     for (name, policy) in policies.iter() {
         assert_readable(name);
-        let (quotas, now) = (&*policy.quotas(), 1_790_000_000_000_000);
+        let (quotas, now) = (&policy.limits().quotas, 1_790_000_000_000_000);
         assert!((1..=MAX_LIMITS).contains(&quotas.len()));
         let mut decisions = PerLimit::new();
         let verdict = PolicyLimits::new(policy_name(name), quotas).request(quotas, 1, false, now, &mut decisions);

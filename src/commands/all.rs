@@ -9,6 +9,7 @@ use crate::limiter::{
 use crate::policies::parse_limit;
 use crate::replication::FactBytes;
 use crate::server::{clock, Arg, Args, Command, Context};
+use crate::stats;
 
 /// Where the limits start, and how many arguments each has.
 const FIRST: usize = 2;
@@ -38,8 +39,14 @@ impl Command for All {
                 Err(bad) => return Err(format!("ERR limit {}: {bad}", asked.len() + 1)),
             }
         }
-        let mut decisions = PerLimit::new();
-        let verdict = decide(ctx, &asked, cost, clock::now(), &mut decisions)?;
+        let (mut decisions, now) = (PerLimit::new(), clock::now());
+        let verdict = decide(ctx, &asked, cost, now, &mut decisions)?;
+        for ((_, quota), decision) in asked.iter().zip(&decisions) {
+            // A limit that would have let a request through which others denied has nothing to count.
+            if decision.allowed == verdict.allowed {
+                stats::of(quota.algorithm()).request((*decision).into());
+            }
+        }
         reply::verdict(ctx, verdict, &decisions);
         Ok(())
     }

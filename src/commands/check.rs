@@ -22,12 +22,10 @@ impl Command for Check {
             return Err(WRONG_ARITY.to_owned());
         };
         let options = if args.get(3).is_none() { Options::default() } else { Options::parse(args.bytes_from(3))? };
-        let quotas = policies::quotas(policy.bytes()).ok_or_else(|| unknown(policy))?;
-        // It is one that is in force.
-        let name = PolicyName::check(policy.bytes()).unwrap_or_default();
-        let mut decisions = PerLimit::new();
-        let asked = Asked { policy: name, quotas: &quotas, options };
-        let verdict = decide(ctx, key, asked, clock::now(), &mut decisions)?;
+        let (name, limits) = policies::find(policy.bytes()).ok_or_else(|| unknown(policy))?;
+        let (mut decisions, now) = (PerLimit::new(), clock::now());
+        let verdict = decide(ctx, key, Asked { policy: name, quotas: &limits.quotas, options }, now, &mut decisions)?;
+        limits.tally.request(verdict.into());
         reply::verdict(ctx, verdict, &decisions);
         Ok(())
     }

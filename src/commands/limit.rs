@@ -6,7 +6,8 @@ use super::{reply, Options, WRONG_ARITY};
 use crate::datatype::Key;
 use crate::limiter::{Algorithm, Decision, Held, Limiter, Micros, OtherAlgorithm, Quota};
 use crate::replication::FactBytes;
-use crate::server::{clock, Arg, Args, Command, Context};
+use crate::server::{clock, Args, Command, Context};
+use crate::stats;
 
 /// The command of the algorithm with this number.
 pub struct Limit<const ALGORITHM: usize>;
@@ -24,7 +25,9 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
         let options = if args.get(4).is_none() { Options::default() } else { Options::parse(args.bytes_from(4))? };
         let quota =
             Quota::parse(Algorithm::ALL[ALGORITHM], a.bytes(), b.bytes()).map_err(|bad| format!("ERR {bad}"))?;
-        let decision = decide(ctx, key, &quota, options, clock::now())?;
+        let now = clock::now();
+        let decision = decide(Key::open(ctx, key).map_err(|_| WRONG_TYPE)?, &quota, options, now)?;
+        stats::of(Algorithm::ALL[ALGORITHM]).request(decision.into());
         reply::decision(ctx, decision);
         Ok(())
     }
@@ -33,9 +36,8 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
 /// Decides, and stores and replicates what was taken.
 // Inlined, like all that it calls, so that each command is compiled as the code of its algorithm alone.
 #[inline(always)]
-fn decide(ctx: &mut Context, key: Arg<'_>, quota: &Quota, options: Options, now: Micros) -> Result<Decision, String> {
+pub fn decide(mut key: Key<'_>, quota: &Quota, options: Options, now: Micros) -> Result<Decision, String> {
     let Options { cost, force } = options;
-    let mut key = Key::open(ctx, key).map_err(|_| WRONG_TYPE)?;
     let decision = match key.held() {
         Some(Held::Limiter(limiter)) => {
             limiter.request(quota, cost, force, now).map_err(|other| other_algorithm(None, other))?

@@ -10,6 +10,7 @@ mod peek;
 mod policy;
 mod refund;
 mod reply;
+mod stats;
 mod wrong_type;
 
 use crate::limiter::Algorithm;
@@ -21,11 +22,12 @@ use info::Info;
 use limit::Limit;
 use peek::Peek;
 use refund::Refund;
+use stats::Stats;
 
 pub use options::Options;
 
 /// Every command of the module.
-pub const ALL: [CommandSpec; 12] = [
+pub const ALL: [CommandSpec; 13] = [
     CommandSpec {
         name: c"RL.TOKENBUCKET",
         entry: Some(CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>),
@@ -117,6 +119,18 @@ pub const ALL: [CommandSpec; 12] = [
         arity: 2,
         keys: Keys::Read(1),
         arguments: &[ArgumentSpec::Key],
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.STATS",
+        entry: Some(CommandSpec::entry::<Stats>),
+        flags: c"allow-loading allow-stale",
+        categories: c"slow",
+        summary: c"Returns what was allowed and denied, and how many keys there are; or counts from zero.",
+        complexity: c"O(N) for N policies",
+        arity: -1,
+        keys: Keys::None,
+        arguments: &[ArgumentSpec::OptionalToken { name: c"reset", token: c"RESET" }],
         ..LIMIT
     },
     CommandSpec {

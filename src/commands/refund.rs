@@ -3,9 +3,11 @@
 use super::wrong_type::WRONG_TYPE;
 use super::{reply, WRONG_ARITY};
 use crate::datatype::Key;
-use crate::limiter::parse_amount;
+use crate::limiter::{parse_amount, Held};
+use crate::policies;
 use crate::replication::FactBytes;
 use crate::server::{clock, Args, Command, Context};
+use crate::stats;
 
 /// The command.
 pub struct Refund;
@@ -21,7 +23,11 @@ impl Command for Refund {
         let now = clock::now();
 
         let mut key = Key::open(ctx, name).map_err(|_| WRONG_TYPE)?;
-        let refunded = key.held().and_then(|held| held.refund(amount, now).then(|| held.idle_at()));
+        let refunded = key.held().and_then(|held| held.refund(amount, now).then_some(held));
+        let refunded = refunded.map(|held| {
+            count(held);
+            held.idle_at()
+        });
         if let Some(idle_at) = refunded {
             key.keep_until(idle_at.max(now));
             key.changed(|| FactBytes::refunded(amount, now));
@@ -30,5 +36,17 @@ impl Command for Refund {
         drop(key);
         reply::answer(ctx, answer);
         Ok(())
+    }
+}
+
+/// Counts a refund, for the policy or the algorithm. A policy that is not in force any more is not counted.
+fn count(held: &Held) {
+    match held {
+        Held::Limiter(limiter) => stats::of(limiter.algorithm()).refund(),
+        Held::Policy(limits) => {
+            if let Some((_, limits)) = policies::find(limits.policy().as_bytes()) {
+                limits.tally.refund();
+            }
+        }
     }
 }

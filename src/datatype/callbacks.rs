@@ -5,6 +5,7 @@ use std::{ptr, slice};
 
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO, RedisModuleString};
 
+use super::{free_value, make_value};
 use crate::limiter::{Entries, Held, Limiter, Save, Saved, FORMAT_VERSION};
 use crate::replication::{state_facts, APPLY};
 use crate::server::entry::{guard, guard_saving};
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn rdb_load(rdb: *mut RedisModuleIO, version: c_int) -> *m
             Err("a ratelimit key was saved by a version of the module that is not known here")
         };
         match loaded {
-            Ok(held) => Box::into_raw(Box::new(held)).cast(),
+            Ok(held) => make_value(held).cast(),
             Err(problem) => {
                 // SAFETY: the server passed the file to this call.
                 unsafe { log::load_error(rdb, problem) };
@@ -126,7 +127,7 @@ pub unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_vo
 /// Frees a value, perhaps in another thread.
 pub unsafe extern "C" fn free(value: *mut c_void) {
     // SAFETY: the server passes a value of our type and uses it no more.
-    guard("free", (), || drop(unsafe { Box::from_raw(value.cast::<Held>()) }));
+    guard("free", (), || unsafe { free_value(value.cast()) });
 }
 
 /// How many allocations are to be freed; many are freed in the background.
@@ -145,6 +146,6 @@ pub unsafe extern "C" fn copy(
 ) -> *mut c_void {
     guard("copy", ptr::null_mut(), || {
         // SAFETY: the server passes a value of our type.
-        Box::into_raw(Box::new(unsafe { held(value) }.clone())).cast()
+        make_value(unsafe { held(value) }.clone()).cast()
     })
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use redis_module::raw;
 
-use super::TYPE;
+use super::{free_value, live, make_value, TYPE};
 use crate::limiter::{Held, Micros, PerLimit, PolicyName};
 use crate::replication::APPLY;
 use crate::server::api::{KEYTYPE_EMPTY, OK};
@@ -32,11 +32,17 @@ pub enum CannotOpen<'a> {
 struct Handle(*mut raw::RedisModuleKey);
 
 impl Handle {
+    /// Opens the key, whatever it holds.
+    #[inline(always)]
+    fn open_any(ctx: &Context, name: Arg<'_>, mode: u32) -> Self {
+        // SAFETY: the context and the name are valid as long as the command runs.
+        Self(unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode.cast_signed()) })
+    }
+
     /// Opens the key, and finds what it holds: null if that is nothing.
     #[inline(always)]
     fn open(ctx: &Context, name: Arg<'_>, mode: u32) -> Result<(Self, *mut Held), Foreign> {
-        // SAFETY: the context and the name are valid as long as the command runs.
-        let handle = Self(unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode.cast_signed()) });
+        let handle = Self::open_any(ctx, name, mode);
         // SAFETY: the key is open, or null, which these functions answer like a key that does not exist; the server
         // answers null for the type of a key that is not of a module's type, and the value of a key of our type is what
         // `set` or `rdb_load` boxed.
@@ -78,6 +84,8 @@ pub struct Key<'a> {
     handle: Handle,
     /// What the key holds, or null.
     held: *mut Held,
+    /// What its logs take, as far as it has been counted.
+    log_bytes: usize,
     name: Arg<'a>,
     ctx: &'a Context,
 }
@@ -118,7 +126,9 @@ impl<'a> Key<'a> {
     #[inline(always)]
     fn open_one(ctx: &'a Context, name: Arg<'a>) -> Result<Self, Foreign> {
         let (handle, held) = Handle::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)?;
-        Ok(Self { handle, held, name, ctx })
+        // SAFETY: null, or the key's value, which nobody else uses while the key is open.
+        let log_bytes = unsafe { held.as_ref() }.map_or(0, Held::log_bytes);
+        Ok(Self { handle, held, log_bytes, name, ctx })
     }
 
     /// What the key holds, if it holds anything.
@@ -130,15 +140,18 @@ impl<'a> Key<'a> {
 
     /// Makes the key hold this, in place of what it held.
     pub fn set(&mut self, held: Held) {
-        let value = Box::into_raw(Box::new(held));
-        // SAFETY: the key is open for writing; the server owns the value from here on, and gives it to `free`.
+        self.count_log_bytes();
+        let value = make_value(held);
+        // SAFETY: the key is open for writing; the server owns the value from here on, and gives it to `free`, as it does
+        // with the one that the key had.
         let done =
             unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle.0, TYPE.load(Ordering::Relaxed), value.cast()) };
         if done == OK {
             self.held = value;
+            self.log_bytes = self.held().map_or(0, |held| held.log_bytes());
         } else {
             // SAFETY: the server did not take the value.
-            drop(unsafe { Box::from_raw(value) });
+            unsafe { free_value(value) };
         }
     }
 
@@ -149,8 +162,16 @@ impl<'a> Key<'a> {
             return;
         }
         if let Some(policy) = PolicyName::new(policy.as_bytes()) {
-            limits.put_under(policy);
+            limits.put_under(live::moved(limits.policy(), policy));
         }
+    }
+
+    /// Counts what the logs of the key take now.
+    #[inline(always)]
+    fn count_log_bytes(&mut self) {
+        let now = self.held().map_or(0, |held| held.log_bytes());
+        live::log_bytes_changed(self.log_bytes, now);
+        self.log_bytes = now;
     }
 
     /// Lets the key live until what it holds is idle, and hardly longer.
@@ -198,5 +219,13 @@ impl<'a> Key<'a> {
             ctx.signal_modified(key.name);
         }
         ctx.replicate_verbatim();
+    }
+}
+
+impl Drop for Key<'_> {
+    /// However the key was changed, and even if that was cut short.
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.count_log_bytes();
     }
 }

@@ -3,6 +3,7 @@
 mod callbacks;
 mod defrag;
 mod key;
+pub mod live;
 mod policies;
 
 use std::ffi::c_int;
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
-use crate::limiter::FORMAT_VERSION;
+use crate::limiter::{Held, FORMAT_VERSION};
 use crate::server::api::{self, api};
 
 pub use key::{look_at, CannotOpen, Foreign, Key};
@@ -50,6 +51,22 @@ const METHODS: raw::RedisModuleTypeMethods = raw::RedisModuleTypeMethods {
     // the module as long as it has no keys of ours either.
     aux_save2: Some(policies::aux_save2),
 };
+
+/// Makes a value of the type, for the server to keep until it has it freed.
+fn make_value(mut held: Held) -> *mut Held {
+    live::added(&mut held);
+    Box::into_raw(Box::new(held))
+}
+
+/// Frees a value.
+///
+/// # Safety
+/// It was made by [`make_value`], and nobody uses it any more.
+unsafe fn free_value(value: *mut Held) {
+    // SAFETY: the caller vouches for it.
+    let held = unsafe { Box::from_raw(value) };
+    live::removed(&held);
+}
 
 /// Makes the type known to the server.
 ///

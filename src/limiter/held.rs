@@ -96,6 +96,15 @@ impl Held {
         here + self.limiters().iter().map(Limiter::bytes).sum::<usize>()
     }
 
+    /// The bytes that logs take.
+    #[inline(always)]
+    pub fn log_bytes(&self) -> usize {
+        match self {
+            Self::Limiter(limiter) => limiter.log_bytes(),
+            Self::Policy(limits) => limits.limiters.iter().map(Limiter::log_bytes).sum(),
+        }
+    }
+
     /// How many allocations there are to free, roughly: those of which there may be many.
     pub fn allocations(&self) -> usize {
         1 + self.limiters().iter().filter_map(Limiter::entries).map(Entries::piece_count).sum::<usize>()

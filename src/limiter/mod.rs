@@ -190,11 +190,19 @@ impl Limiter {
 
     /// The bytes it takes in all.
     pub fn bytes(&self) -> usize {
-        let whole = match &self.0 {
-            Form::Whole(state) => size_of::<State>() + state.entries().map_or(0, Entries::heap_bytes),
-            _ => 0,
-        };
-        size_of::<Self>() + whole
+        match &self.0 {
+            Form::Whole(state) if state.entries().is_none() => size_of::<Self>() + size_of::<State>(),
+            Form::Whole(_) => self.log_bytes(),
+            _ => size_of::<Self>(),
+        }
+    }
+
+    /// The bytes it takes in all if it is a log.
+    #[inline(always)]
+    pub fn log_bytes(&self) -> usize {
+        let Form::Whole(state) = &self.0 else { return 0 };
+        let of_log = |entries: &Entries| size_of::<Self>() + size_of::<State>() + entries.heap_bytes();
+        state.entries().map_or(0, of_log)
     }
 
     /// Shows the state to `look`.

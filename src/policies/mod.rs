@@ -11,20 +11,27 @@ mod set;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::limiter::Quota;
+use crate::stats::Counts;
 
-pub use policy::{parse_limit, parse_name, BadLimit, BadPolicy, Policy};
+pub use policy::{parse_limit, parse_name, BadLimit, BadPolicy, CountedLimits, Policy};
 pub use set::{BadText, Policies};
 
 use file::PolicyFile;
 
 /// All that is known of policies. It is never locked while the server is asked for anything but memory: it might call a
 /// command of ours meanwhile.
-static KNOWN: Mutex<Known> =
-    Mutex::new(Known { in_force: Policies::new(), arriving: None, file: None, left_out: false });
+static KNOWN: Mutex<Known> = Mutex::new(Known {
+    in_force: Policies::new(),
+    former: Policies::new(),
+    arriving: None,
+    file: None,
+    left_out: false,
+});
 
 struct Known {
     in_force: Policies,
+    /// Those that were in force when the server began to load data, until it has: what was counted under a name goes on.
+    former: Policies,
     /// Those of a primary's data that is being loaded while ours is still served.
     arriving: Option<Policies>,
     file: Option<PolicyFile>,
@@ -32,19 +39,42 @@ struct Known {
     left_out: bool,
 }
 
+impl Known {
+    /// Replaces the policies in force. What was counted under a name that is there again goes on.
+    fn put_in_force(&mut self, mut policies: Policies) {
+        policies.count_on(&self.former);
+        policies.count_on(&self.in_force);
+        self.in_force = policies;
+    }
+}
+
 fn known() -> MutexGuard<'static, Known> {
     // Whatever a panic interrupted left policies behind that are whole: they are replaced, never changed in steps.
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The limits of the policy of this name.
-pub fn quotas(name: &[u8]) -> Option<Arc<[Quota]>> {
-    known().in_force.get(name).map(Policy::quotas)
+/// The policy of this name: the name as text, and its limits.
+pub fn find(name: &[u8]) -> Option<(&str, Arc<CountedLimits>)> {
+    let text = std::str::from_utf8(name).ok()?;
+    known().in_force.get(text).map(|policy| (text, Arc::clone(policy.limits())))
+}
+
+/// What became of the requests under each policy.
+pub fn counts() -> Vec<(String, Counts)> {
+    let known = known();
+    known.in_force.iter().map(|(name, policy)| (name.to_owned(), policy.limits().tally.counts())).collect()
+}
+
+/// Counts from zero.
+pub fn reset_counts() {
+    let known = known();
+    known.in_force.iter().chain(known.former.iter()).for_each(|(_, policy)| policy.limits().tally.reset());
 }
 
 /// The definition of the policy of this name, its words separated by blanks.
 pub fn definition(name: &[u8]) -> Option<String> {
-    known().in_force.get(name).map(|policy| policy.definition().to_owned())
+    let text = std::str::from_utf8(name).ok()?;
+    known().in_force.get(text).map(|policy| policy.definition().to_owned())
 }
 
 /// The names of the first policies, so many at the most, in order.
@@ -63,8 +93,13 @@ pub fn all() -> Vec<(String, String)> {
 }
 
 /// Sets a policy.
-pub fn set(name: &str, policy: Policy) {
-    known().in_force.set(name, policy);
+pub fn set(name: &str, mut policy: Policy) {
+    let mut known = known();
+    let replaced = known.in_force.get(name).or_else(|| known.former.get(name));
+    if let Some(replaced) = replaced {
+        policy.count_on(replaced);
+    }
+    known.in_force.set(name, policy);
 }
 
 /// Removes a policy; returns whether there was one.
@@ -101,7 +136,7 @@ pub struct NoFile;
 pub fn load_file() -> Result<Result<(), String>, NoFile> {
     let mut known = known();
     let loaded = known.file.as_mut().ok_or(NoFile)?.load();
-    Ok(loaded.map(|policies| known.in_force = policies))
+    Ok(loaded.map(|policies| known.put_in_force(policies)))
 }
 
 /// Reads the file again if it has changed: returns how many policies there are now, if so.
@@ -112,7 +147,7 @@ pub fn load_changed_file() -> Option<Result<usize, String>> {
     let mut known = known();
     let loaded = known.file.as_mut()?.load_if_changed()?;
     Some(loaded.map(|policies| {
-        known.in_force = policies;
+        known.put_in_force(policies);
         known.in_force.iter().len()
     }))
 }
@@ -152,8 +187,16 @@ pub fn are_left_out() -> bool {
 pub fn loading_starts() {
     let mut known = known();
     if known.file.is_none() && known.arriving.is_none() {
-        known.in_force = Policies::new();
+        // Those of an attempt that failed may be missing some, for which it is still known what was counted.
+        let mut former = std::mem::take(&mut known.in_force);
+        former.add_missing(std::mem::take(&mut known.former));
+        known.former = former;
     }
+}
+
+/// The server has loaded its data. A policy that is made from now on under a name of before is another.
+pub fn loading_ends() {
+    known().former = Policies::new();
 }
 
 /// What a snapshot says of the policies arrives.
@@ -168,7 +211,7 @@ pub fn loaded(text: &[u8]) -> Result<(), BadText> {
     }
     match &mut known.arriving {
         Some(arriving) => *arriving = policies,
-        None => known.in_force = policies,
+        None => known.put_in_force(policies),
     }
     Ok(())
 }
@@ -183,6 +226,6 @@ pub fn arrival_ends(complete: bool) {
     let mut known = known();
     let arrived = known.arriving.take().filter(|_| complete && known.file.is_none());
     if let Some(policies) = arrived {
-        known.in_force = policies;
+        known.put_in_force(policies);
     }
 }

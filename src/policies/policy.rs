@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::limiter::{Algorithm, BadArgument, PolicyName, Quota, Quoted, MAX_LIMITS};
+use crate::stats::Tally;
 
 /// The longest parameter: it is kept as it was written, with all its zeros.
 const MAX_PARAMETER: usize = 64;
@@ -11,9 +12,18 @@ const MAX_PARAMETER: usize = 64;
 /// The limits of a policy, and how they were written.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    quotas: Arc<[Quota]>,
+    limits: Arc<CountedLimits>,
     /// Separated by blanks.
     definition: Box<str>,
+}
+
+/// What a request under a policy has to meet, and where it is counted what became of it.
+#[derive(Debug)]
+pub struct CountedLimits {
+    /// The limits.
+    pub quotas: Box<[Quota]>,
+    /// Where it is counted.
+    pub tally: Arc<Tally>,
 }
 
 /// Why something is no policy.
@@ -115,12 +125,20 @@ impl Policy {
         if quotas.is_empty() {
             return Err(BadPolicy::NoLimits);
         }
-        Ok(Self { quotas: quotas.into(), definition: definition.into() })
+        let limits = CountedLimits { quotas: quotas.into(), tally: Arc::default() };
+        Ok(Self { limits: Arc::new(limits), definition: definition.into() })
     }
 
     /// Its limits.
-    pub fn quotas(&self) -> Arc<[Quota]> {
-        Arc::clone(&self.quotas)
+    pub const fn limits(&self) -> &Arc<CountedLimits> {
+        &self.limits
+    }
+
+    /// Makes it be counted where the policy is that it replaces. It has just been made, and nobody uses it yet.
+    pub(super) fn count_on(&mut self, replaced: &Self) {
+        if let Some(limits) = Arc::get_mut(&mut self.limits) {
+            limits.tally = Arc::clone(&replaced.limits.tally);
+        }
     }
 
     /// Its limits as they were written, separated by blanks.

@@ -64,6 +64,13 @@ impl Policies {
         }
     }
 
+    /// Adds those of `others` that have names of their own.
+    pub(super) fn add_missing(&mut self, others: Self) {
+        for (name, policy) in others.0 {
+            self.0.entry(name).or_insert(policy);
+        }
+    }
+
     /// The text that [`Self::parse`] reads.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -74,13 +81,22 @@ impl Policies {
     }
 
     /// The policy of this name.
-    pub fn get(&self, name: &[u8]) -> Option<&Policy> {
-        std::str::from_utf8(name).ok().and_then(|name| self.0.get(name))
+    pub fn get(&self, name: &str) -> Option<&Policy> {
+        self.0.get(name)
     }
 
     /// Adds a policy, or replaces the one of this name.
     pub fn set(&mut self, name: &str, policy: Policy) {
         self.0.insert(name.into(), policy);
+    }
+
+    /// Makes them be counted where the policies of the same names are that they replace.
+    pub(super) fn count_on(&mut self, replaced: &Self) {
+        for (name, policy) in &mut self.0 {
+            if let Some(replaced) = replaced.0.get(name) {
+                policy.count_on(replaced);
+            }
+        }
     }
 
     /// Removes the policy of this name; returns whether there was one.

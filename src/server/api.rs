@@ -33,6 +33,7 @@ macro_rules! functions {
 
 // All that is called, and every supported server has. The module does not load where one of them is missing.
 functions! {
+    RedisModule_ACLCheckCommandPermissions
     RedisModule_AvoidReplicaTraffic
     RedisModule_CloseKey
     RedisModule_CreateCommand
@@ -48,12 +49,21 @@ functions! {
     RedisModule_DigestEndSequence
     RedisModule_EmitAOF
     RedisModule_Free
+    RedisModule_FreeModuleUser
     RedisModule_FreeServerInfo
     RedisModule_FreeString
     RedisModule_GetAbsExpire
+    RedisModule_GetClientId
+    RedisModule_GetClientUserNameById
     RedisModule_GetCommand
     RedisModule_GetContextFlags
+    RedisModule_GetModuleUserFromUserName
     RedisModule_GetServerInfo
+    RedisModule_InfoAddFieldCString
+    RedisModule_InfoAddFieldULongLong
+    RedisModule_InfoAddSection
+    RedisModule_InfoBeginDictField
+    RedisModule_InfoEndDictField
     RedisModule_IsIOError
     RedisModule_IsKeysPositionRequest
     RedisModule_KeyAtPosWithFlags
@@ -66,6 +76,7 @@ functions! {
     RedisModule_ModuleTypeGetValue
     RedisModule_ModuleTypeSetValue
     RedisModule_OpenKey
+    RedisModule_RegisterInfoFunc
     RedisModule_RegisterStringConfig
     RedisModule_Replicate
     RedisModule_ReplicateVerbatim
@@ -130,7 +141,7 @@ mod tests {
     #[serial(functions)]
     fn what_the_server_does_not_have_is_named() {
         // Here there is no server at all.
-        assert_eq!(missing(), Some("RedisModule_AvoidReplicaTraffic"));
+        assert_eq!(missing(), Some("RedisModule_ACLCheckCommandPermissions"));
     }
 
     #[test]

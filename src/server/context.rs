@@ -33,6 +33,13 @@ impl Context {
         flags & following.cast_signed() != 0
     }
 
+    /// Whether a script sent the command.
+    pub fn is_in_script(&self) -> bool {
+        // SAFETY: the context is valid.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(self.ctx) };
+        flags & raw::REDISMODULE_CTX_FLAGS_LUA.cast_signed() != 0
+    }
+
     /// Whether writes are to wait, because clients are paused or a replica is about to take over. A server that is made
     /// to replicate something by itself then ends.
     pub fn must_not_replicate(&self) -> bool {
@@ -73,8 +80,13 @@ impl Context {
 
     /// Replies with a string.
     pub fn reply_with_text(&self, text: &str) {
+        self.reply_with_bytes(text.as_bytes());
+    }
+
+    /// Replies with a string of any bytes.
+    pub fn reply_with_bytes(&self, bytes: &[u8]) {
         // SAFETY: the context is valid; the server copies the bytes.
-        unsafe { api!(RedisModule_ReplyWithStringBuffer)(self.ctx, text.as_ptr().cast(), text.len()) };
+        unsafe { api!(RedisModule_ReplyWithStringBuffer)(self.ctx, bytes.as_ptr().cast(), bytes.len()) };
     }
 
     /// Replies that there is nothing.

@@ -37,6 +37,8 @@ pub enum ArgumentSpec {
         name: &'static CStr,
         token: &'static CStr,
     },
+    /// An integer at the end, which may be left out.
+    LastInteger(&'static CStr),
     Token(&'static CStr),
     /// One of these.
     OneOf(&'static CStr, &'static [ArgumentSpec]),
@@ -124,7 +126,9 @@ impl Lists {
                 arg.key_spec_index = 0;
                 (c"key", raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
             }
-            ArgumentSpec::Integer(name) => (*name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER),
+            ArgumentSpec::Integer(name) | ArgumentSpec::LastInteger(name) => {
+                (*name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER)
+            }
             ArgumentSpec::String(name) => (*name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING),
             ArgumentSpec::OptionalInteger { name, token } => {
                 arg.token = token.as_ptr();
@@ -150,7 +154,10 @@ impl Lists {
         };
         arg.name = name.as_ptr();
         arg.type_ = kind;
-        if matches!(argument, ArgumentSpec::OptionalInteger { .. } | ArgumentSpec::OptionalToken { .. }) {
+        if matches!(
+            argument,
+            ArgumentSpec::OptionalInteger { .. } | ArgumentSpec::OptionalToken { .. } | ArgumentSpec::LastInteger(_)
+        ) {
             arg.flags = raw::REDISMODULE_CMD_ARG_OPTIONAL.cast_signed();
         }
         arg

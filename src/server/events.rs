@@ -20,6 +20,8 @@ pub enum Event {
     FileEnds,
     /// Data is about to be loaded, in place of what is there.
     LoadingStarts,
+    /// That data has been loaded. (Not told if it could not be.)
+    LoadingEnds,
     /// A primary's data is about to be loaded, beside what is there.
     ArrivalStarts,
     /// That data has replaced what was there, or has come to nothing.
@@ -90,6 +92,7 @@ fn named(id: u64, subevent: u64) -> Event {
         {
             Event::LoadingStarts
         }
+        raw::REDISMODULE_EVENT_LOADING if is(raw::REDISMODULE_SUBEVENT_LOADING_ENDED) => Event::LoadingEnds,
         raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD if is(raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED) => {
             Event::ArrivalStarts
         }

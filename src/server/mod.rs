@@ -13,8 +13,10 @@ pub mod events;
 pub mod info;
 pub mod listeners;
 pub mod log;
+pub mod section;
 pub mod setting;
 pub mod timer;
+mod user;
 
 pub use alloc::ServerAllocator;
 pub(crate) use api::api;
@@ -22,3 +24,4 @@ pub use args::{Arg, Args};
 pub use command::{Command, CommandSpec, CONTAINER};
 pub use context::Context;
 pub use description::{ArgumentSpec, Keys};
+pub use user::Sender;

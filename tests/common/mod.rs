@@ -5,6 +5,7 @@
 mod client;
 mod clock;
 pub mod cluster;
+pub mod counted;
 pub mod dump;
 pub mod load;
 pub mod long_log;
@@ -20,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{env, fs, io, thread};
 
 pub use client::Client;
 pub use clock::{Clock, START};
 
 /// Longer than anything takes on a slow and busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 pub struct Server {
     child: Child,
@@ -48,6 +49,14 @@ impl Server {
     pub fn without_module() -> Self {
         let settings = ["--enable-module-command", "yes"].map(str::to_owned).to_vec();
         Self::launch(&[], settings, Vec::new(), false)
+    }
+
+    /// A server with a configuration file of its own, which names the module by `loadmodule {module}`.
+    pub fn with_configuration(text: &str) -> Self {
+        let (folder, text) = (new_folder(), text.replace("{module}", &module().to_string_lossy()));
+        fs::write(folder.join(CONFIGURATION), text).expect("written");
+        Self::try_launch_in(folder, &[], Vec::new(), Vec::new(), false)
+            .unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
     }
 
     /// As [`Self::start`], with the server run by another program, such as valgrind; `{folder}` in its
@@ -125,10 +134,20 @@ impl Server {
     fn try_launch(
         wrapper: &[String],
         settings: Vec<String>,
+        environment: Vec<(&'static str, PathBuf)>,
+        with_clock: bool,
+    ) -> Result<Self, String> {
+        Self::try_launch_in(new_folder(), wrapper, settings, environment, with_clock)
+    }
+
+    fn try_launch_in(
+        folder: PathBuf,
+        wrapper: &[String],
+        settings: Vec<String>,
         mut environment: Vec<(&'static str, PathBuf)>,
         with_clock: bool,
     ) -> Result<Self, String> {
-        let (folder, wrapper) = (new_folder(), wrapper.to_vec());
+        let wrapper = wrapper.to_vec();
         let clock = with_clock.then(|| Clock::new(&folder));
         environment.extend(clock.iter().flat_map(Clock::environment));
         if let Some((child, port)) = try_spawn(&folder, &wrapper, &settings, &environment) {
@@ -285,10 +304,13 @@ fn try_spawn(
     })
 }
 
+/// The configuration file in a server's folder, if it has one.
+const CONFIGURATION: &str = "server.conf";
+
 /// A setting that stands for a port that nobody uses.
 pub const FREE_PORT: &str = "{free port}";
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port()
 }
 
@@ -303,31 +325,39 @@ fn spawn_once(
     let wrapper = wrapper.iter().map(|word| word.replace("{folder}", &folder.to_string_lossy()).into());
     let mut words = wrapper.chain([program.clone()]);
     let mut command = Command::new(words.next().unwrap_or_default());
+    let configuration = Some(folder.join(CONFIGURATION)).filter(|file| file.exists());
     command
         .args(words)
+        .args(configuration)
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--enable-debug-command", "yes", "--logfile", "log", "--dir"])
         .arg(folder)
         .args(settings.iter().map(|setting| setting.replace(FREE_PORT, &free_port().to_string())))
         .envs(environment.iter().map(|(name, value)| (*name, value)))
-        .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        // A group of its own, to be ended together with its children.
-        .process_group(0);
-    // SAFETY: only a system call between fork and exec. The server ends with the thread of its test, even if that is
-    // killed.
+        .stderr(Stdio::null());
+    let child = spawn(&mut command).unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+    (child, port)
+}
+
+/// Starts a program that ends with the thread of its test, even if that is killed.
+///
+/// # Errors
+/// When there is no such program.
+pub fn spawn(command: &mut Command) -> io::Result<Child> {
+    // A group of its own, to be ended together with its children.
+    command.stdin(Stdio::null()).process_group(0);
+    // SAFETY: only a system call between fork and exec.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             Ok(())
         });
     }
-    let child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-    (child, port)
+    command.spawn()
 }
 
-/// Kills a server that has not been waited for, and its children.
+/// Kills a program that has not been waited for, and its children.
 fn kill(child: &Child) {
     let group = i32::try_from(child.id()).expect("a process");
     // SAFETY: a system call on the group of a process that is our child; as long as nobody has waited for it, no other
@@ -335,8 +365,8 @@ fn kill(child: &Child) {
     unsafe { libc::kill(-group, libc::SIGKILL) };
 }
 
-/// Ends a server and its children, if it has not ended yet.
-fn end(child: &mut Child) {
+/// Ends a program and its children, if it has not ended yet.
+pub fn end(child: &mut Child) {
     if child.try_wait().is_ok_and(|ended| ended.is_none()) {
         kill(child);
         let _ = child.wait();
