@@ -17,6 +17,7 @@ pub mod policies;
 pub mod replication;
 pub mod report;
 pub mod server;
+pub mod settings;
 #[forbid(unsafe_code)]
 pub mod stats;
 pub mod upkeep;
@@ -27,16 +28,12 @@ use redis_module::raw;
 
 use report::Report;
 use server::api::{ERR, OK};
-use server::setting::{self, PathSetting};
 use server::{api, clock, entry, info, log, section, Args, Context, ServerAllocator};
 
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
 const NAME: &CStr = c"ratelimit";
-
-/// Where the policies are, if they are in a file.
-static POLICY_FILE: PathSetting = PathSetting::new(c"policy-file");
 
 /// Lets Valkey from 9 on move slots as a stream, which it otherwise refuses as long as the module is loaded. In Redis the
 /// number has no meaning, or may once have another.
@@ -80,39 +77,21 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
     if let Some(function) = server::api::missing() {
         return Err(format!("the server has no {function}; Redis 7.0 or Valkey 7.2 is the oldest that does"));
     }
-    let file = policy_file(args)?;
     // SAFETY: the caller vouches for the context.
     unsafe {
         api!(RedisModule_SetModuleOptions)(ctx, options(&Context::new(ctx)).cast_signed());
         datatype::register(ctx)?;
+        settings::register(ctx, args)?;
         commands::ALL.iter().try_for_each(|command| command.register(ctx))?;
-        POLICY_FILE.register(ctx, file)?;
-        setting::apply(ctx)?;
         section::register::<Report>(ctx)?;
     }
     stats::start(clock::now());
-    if let Some(path) = POLICY_FILE.path() {
+    if let Some(path) = settings::policy_file() {
         policies::use_file(path)?;
     }
     // SAFETY: the caller vouches for the context, and nothing can fail any more.
     unsafe { upkeep::start(ctx) };
     Ok(())
-}
-
-/// The policy file that the module's arguments name; none if there are no arguments.
-fn policy_file(args: Args<'_>) -> Result<&[u8], String> {
-    let Some(name) = args.get(0).map(|name| name.bytes()) else { return Ok(b"") };
-    let short = name.strip_prefix(b"ratelimit.").unwrap_or(name);
-    if !short.eq_ignore_ascii_case(b"policy-file") {
-        return Err(format!("unknown argument {}: expected policy-file and a path", limiter::Quoted(name)));
-    }
-    let path = args.get(1).ok_or("policy-file needs a path")?;
-    match args.get(2) {
-        None => Ok(path.bytes()),
-        Some(more) => {
-            Err(format!("unknown argument {}: expected policy-file and a path", limiter::Quoted(more.bytes())))
-        }
-    }
 }
 
 /// What the module tells the server about itself.

@@ -2,14 +2,13 @@
 
 mod common;
 
+use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
-use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, fs};
 
 use common::policies::{policies, set_policies};
+use common::policy_file::{with_end, PolicyFile};
 use common::replicas::{attach, catch_up};
 use common::{eventually, module, Client, Server};
 use redis::Value;
@@ -20,66 +19,6 @@ const OTHER: &str = "other LEAKYBUCKET 7 7/d";
 
 const REFUSED: &str = "redis-ratelimit: the policy file is refused, the policies in force stay";
 const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
-
-/// A policy file in a folder of its own, gone when it goes out of scope.
-struct PolicyFile {
-    folder: PathBuf,
-    path: String,
-}
-
-impl PolicyFile {
-    fn new(text: &str) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("ratelimit-policies-{}-{number}", std::process::id()));
-        // A program of the same number may have been killed with one of that name.
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir(&folder).expect("a folder");
-        let path = folder.join("policies.conf").to_string_lossy().into_owned();
-        let file = Self { folder, path };
-        file.write(text);
-        file
-    }
-
-    /// Changes it in place. For a moment it is empty, and on a slow machine that may be noticed.
-    fn write(&self, text: &str) {
-        fs::write(&self.path, with_end(text)).expect("written");
-    }
-
-    /// Puts another in its place.
-    fn replace(&self, text: &str) {
-        let other = self.folder.join("other");
-        fs::write(&other, with_end(text)).expect("written");
-        fs::rename(other, &self.path).expect("renamed");
-    }
-
-    /// Puts a pipe in its place. Nobody writes to that, so who opens it waits.
-    fn replace_by_pipe(&self) {
-        let _ = fs::remove_file(&self.path);
-        assert!(Command::new("mkfifo").arg(&self.path).status().expect("a program").success());
-    }
-
-    /// What names it on a command line.
-    fn setting(&self) -> [&str; 2] {
-        ["--ratelimit.policy-file", &self.path]
-    }
-
-    fn server(&self, settings: &[&str]) -> Server {
-        Server::start(&[&self.setting(), settings].concat())
-    }
-}
-
-/// The text with an end to its last line, as editors leave it.
-fn with_end(text: &str) -> String {
-    let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-    format!("{text}{end}")
-}
-
-impl Drop for PolicyFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
 
 /// Waits until the file has been looked at a few times: it is, once a second.
 fn wait_for_looks(client: &mut Client) {
@@ -193,12 +132,11 @@ fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
     fs::remove_file(&file.path).expect("removed");
     fs::create_dir(&file.path).expect("a folder");
     refused("not a file");
-    assert!(reason(&["policy-file"]).contains("redis-ratelimit cannot be loaded: policy-file needs a path"));
-    let log = reason(&["policy-file", &file.path, "more"]);
     assert!(
-        log.contains("redis-ratelimit cannot be loaded: unknown argument 'more': expected policy-file and"),
-        "{log}"
+        reason(&["policy-file"]).contains("redis-ratelimit cannot be loaded: the argument 'policy-file' needs a value")
     );
+    let log = reason(&["policy-file", &file.path, "more"]);
+    assert!(log.contains("redis-ratelimit cannot be loaded: unknown argument 'more': expected"), "{log}");
 }
 
 #[test]

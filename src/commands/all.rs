@@ -1,7 +1,7 @@
 //! `RL.ALL numlimits ALGORITHM key a b [ALGORITHM key a b …] [COST n]`: one request to several limits on several keys.
 
 use super::wrong_type::{cannot_open, holds_policy, other_algorithm};
-use super::{reply, Options};
+use super::{counting, reply, Options};
 use crate::datatype::Key;
 use crate::limiter::{
     request_all, Decision, Held, Limiter, Limits, Micros, Mismatch, PerLimit, Quota, Quoted, Verdict, MAX_LIMITS,
@@ -41,10 +41,10 @@ impl Command for All {
         }
         let (mut decisions, now) = (PerLimit::new(), clock::now());
         let verdict = decide(ctx, &asked, cost, now, &mut decisions)?;
-        for ((_, quota), decision) in asked.iter().zip(&decisions) {
+        for ((key, quota), decision) in asked.iter().zip(&decisions) {
             // A limit that would have let a request through which others denied has nothing to count.
             if decision.allowed == verdict.allowed {
-                stats::of(quota.algorithm()).request((*decision).into());
+                counting::count(ctx, stats::of(quota.algorithm()), *key, (*decision).into(), now);
             }
         }
         reply::verdict(ctx, verdict, &decisions);

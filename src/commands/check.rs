@@ -1,5 +1,6 @@
 //! `RL.CHECK policy key [COST n] [FORCE]`: one request to all limits of a policy, which one key holds.
 
+use super::counting::count;
 use super::wrong_type::{holds_no_policy, WRONG_TYPE};
 use super::{reply, Options, WRONG_ARITY};
 use crate::datatype::Key;
@@ -25,7 +26,7 @@ impl Command for Check {
         let (name, limits) = policies::find(policy.bytes()).ok_or_else(|| unknown(policy))?;
         let (mut decisions, now) = (PerLimit::new(), clock::now());
         let verdict = decide(ctx, key, Asked { policy: name, quotas: &limits.quotas, options }, now, &mut decisions)?;
-        limits.tally.request(verdict.into());
+        count(ctx, &limits.tally, key, verdict.into(), now);
         reply::verdict(ctx, verdict, &decisions);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `RL.TOKENBUCKET`, `RL.LEAKYBUCKET`, `RL.FIXEDWINDOW`, `RL.SLIDINGLOG`, `RL.SLIDINGCOUNTER`: one request to one
 //! limiter, `key a b [COST n] [FORCE]`.
 
+use super::counting::count;
 use super::wrong_type::{holds_policy, other_algorithm, WRONG_TYPE};
 use super::{reply, Options, WRONG_ARITY};
 use crate::datatype::Key;
@@ -27,7 +28,7 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
             Quota::parse(Algorithm::ALL[ALGORITHM], a.bytes(), b.bytes()).map_err(|bad| format!("ERR {bad}"))?;
         let now = clock::now();
         let decision = decide(Key::open(ctx, key).map_err(|_| WRONG_TYPE)?, &quota, options, now)?;
-        stats::of(Algorithm::ALL[ALGORITHM]).request(decision.into());
+        count(ctx, stats::of(Algorithm::ALL[ALGORITHM]), key, decision.into(), now);
         reply::decision(ctx, decision);
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod all;
 mod apply;
 mod check;
+mod counting;
 mod info;
 mod limit;
 mod options;
@@ -11,6 +12,7 @@ mod policy;
 mod refund;
 mod reply;
 mod stats;
+mod top;
 mod wrong_type;
 
 use crate::limiter::Algorithm;
@@ -23,11 +25,12 @@ use limit::Limit;
 use peek::Peek;
 use refund::Refund;
 use stats::Stats;
+use top::Top;
 
 pub use options::Options;
 
 /// Every command of the module.
-pub const ALL: [CommandSpec; 13] = [
+pub const ALL: [CommandSpec; 14] = [
     CommandSpec {
         name: c"RL.TOKENBUCKET",
         entry: Some(CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>),
@@ -131,6 +134,19 @@ pub const ALL: [CommandSpec; 13] = [
         arity: -1,
         keys: Keys::None,
         arguments: &[ArgumentSpec::OptionalToken { name: c"reset", token: c"RESET" }],
+        ..LIMIT
+    },
+    CommandSpec {
+        name: c"RL.TOP",
+        entry: Some(CommandSpec::entry::<Top>),
+        // In a script nobody knows who asks, and so which keys they may see.
+        flags: c"deny-script allow-loading allow-stale",
+        categories: c"slow",
+        summary: c"Returns the keys that were denied most often.",
+        complexity: c"O(N) for N places of the table",
+        arity: -1,
+        keys: Keys::None,
+        arguments: &[ArgumentSpec::LastInteger(c"count")],
         ..LIMIT
     },
     CommandSpec {

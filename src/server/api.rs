@@ -34,6 +34,7 @@ macro_rules! functions {
 // All that is called, and every supported server has. The module does not load where one of them is missing.
 functions! {
     RedisModule_ACLCheckCommandPermissions
+    RedisModule_ACLCheckKeyPermissions
     RedisModule_AvoidReplicaTraffic
     RedisModule_CloseKey
     RedisModule_CreateCommand
@@ -75,8 +76,10 @@ functions! {
     RedisModule_ModuleTypeGetType
     RedisModule_ModuleTypeGetValue
     RedisModule_ModuleTypeSetValue
+    RedisModule_NotifyKeyspaceEvent
     RedisModule_OpenKey
     RedisModule_RegisterInfoFunc
+    RedisModule_RegisterNumericConfig
     RedisModule_RegisterStringConfig
     RedisModule_Replicate
     RedisModule_ReplicateVerbatim

@@ -166,6 +166,16 @@ impl Context {
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.ctx) };
     }
 
+    /// Tells those who subscribed to them of an event of the key. They may be other modules, which may use it: so it must not
+    /// be open.
+    pub fn notify(&mut self, event: &CStr, key: Arg<'_>) {
+        // SAFETY: the context and the key's name are valid; as the context is borrowed exclusively, no key is open.
+        unsafe {
+            let class = raw::REDISMODULE_NOTIFY_MODULE;
+            api!(RedisModule_NotifyKeyspaceEvent)(self.ctx, class, event.as_ptr(), key.as_ptr());
+        }
+    }
+
     /// Tells those who watch or cache the key that it changed.
     pub fn signal_modified(&self, key: Arg<'_>) {
         // SAFETY: the context and the key's name are valid.

@@ -1,6 +1,7 @@
-//! Settings of the module in the server's configuration.
+//! Settings of the module in the server's configuration. Each is kept by whoever uses it; the server asks for its value,
+//! and brings another: the first one when the module is loaded, from the configuration or by default.
 
-use std::ffi::{c_char, c_int, c_void, CStr, CString, OsString};
+use std::ffi::{c_char, c_int, c_longlong, c_void, CStr, CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::ptr;
@@ -14,19 +15,31 @@ use super::{api, Arg};
 
 /// A setting that names a file, and is made once, when the module is loaded; empty for none.
 pub struct PathSetting {
-    name: &'static CStr,
+    /// Its name, after the module's and a point.
+    pub name: &'static CStr,
     /// The server's string of the value, which is ours.
     value: AtomicPtr<raw::RedisModuleString>,
 }
 
+/// A setting that is a number.
+pub struct NumberSetting {
+    /// Its name, after the module's and a point.
+    pub name: &'static CStr,
+    /// The largest number; the smallest is zero.
+    pub max: u16,
+    /// The value in force.
+    pub get: fn() -> u16,
+    /// Puts another in force.
+    pub set: fn(u16),
+}
+
 impl PathSetting {
-    /// A setting of this name, after the module's and a point.
+    /// A setting of this name.
     pub const fn new(name: &'static CStr) -> Self {
         Self { name, value: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Makes the setting known to the server, which answers with its value: `default` unless the configuration has
-    /// another. Once it is known for all settings, [`apply`] is to be called.
+    /// Makes the setting known to the server. Once it knows all settings, [`apply`] is to be called.
     ///
     /// # Errors
     /// When the server refuses.
@@ -34,8 +47,7 @@ impl PathSetting {
     /// # Safety
     /// To be called while the module is being loaded, with the context of that.
     pub unsafe fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: &[u8]) -> Result<(), String> {
-        let refused = || format!("the server refuses the setting {}", self.name.to_string_lossy());
-        let default = CString::new(default).map_err(|_| refused())?;
+        let default = CString::new(default).map_err(|_| refused(self.name))?;
         // SAFETY: the caller vouches for the context; the server copies the default; the setting is static, and the
         // callbacks get it back.
         let registered = unsafe {
@@ -44,13 +56,13 @@ impl PathSetting {
                 self.name.as_ptr(),
                 default.as_ptr(),
                 raw::REDISMODULE_CONFIG_IMMUTABLE,
-                Some(get),
-                Some(set),
+                Some(get_path),
+                Some(set_path),
                 None,
                 ptr::from_ref(self).cast_mut().cast(),
             )
         };
-        (registered == OK).then_some(()).ok_or_else(refused)
+        (registered == OK).then_some(()).ok_or_else(|| refused(self.name))
     }
 
     /// Its value; `None` if it is empty.
@@ -59,10 +71,42 @@ impl PathSetting {
         if value.is_null() {
             return None;
         }
-        // SAFETY: a string that `set` made, and which is only replaced by `set`, in the same thread.
+        // SAFETY: a string that `set_path` made, and which is only replaced by that, in the same thread.
         let bytes = unsafe { Arg::new(value) }.bytes();
         (!bytes.is_empty()).then(|| OsString::from_vec(bytes.to_vec()).into())
     }
+}
+
+impl NumberSetting {
+    /// Makes the setting known to the server. Once it knows all settings, [`apply`] is to be called.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    ///
+    /// # Safety
+    /// To be called while the module is being loaded, with the context of that.
+    pub unsafe fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: u16) -> Result<(), String> {
+        // SAFETY: as for a path.
+        let registered = unsafe {
+            api!(RedisModule_RegisterNumericConfig)(
+                ctx,
+                self.name.as_ptr(),
+                default.into(),
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                0,
+                self.max.into(),
+                Some(get_number),
+                Some(set_number),
+                None,
+                ptr::from_ref(self).cast_mut().cast(),
+            )
+        };
+        (registered == OK).then_some(()).ok_or_else(|| refused(self.name))
+    }
+}
+
+fn refused(name: &CStr) -> String {
+    format!("the server refuses the setting {}", name.to_string_lossy())
 }
 
 /// Has the server set all settings that were registered.
@@ -78,7 +122,7 @@ pub unsafe fn apply(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
     (applied == OK).then_some(()).ok_or_else(|| "a setting is refused".to_owned())
 }
 
-unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> *mut raw::RedisModuleString {
+unsafe extern "C" fn get_path(_name: *const c_char, setting: *mut c_void) -> *mut raw::RedisModuleString {
     guard("setting", ptr::null_mut(), || {
         // SAFETY: the server passes what `register` gave it.
         let setting = unsafe { &*setting.cast::<PathSetting>() };
@@ -86,7 +130,7 @@ unsafe extern "C" fn get(_name: *const c_char, setting: *mut c_void) -> *mut raw
     })
 }
 
-unsafe extern "C" fn set(
+unsafe extern "C" fn set_path(
     _name: *const c_char,
     value: *mut raw::RedisModuleString,
     setting: *mut c_void,
@@ -103,6 +147,29 @@ unsafe extern "C" fn set(
                 api!(RedisModule_FreeString)(ptr::null_mut(), old);
             }
         }
+        OK
+    })
+}
+
+unsafe extern "C" fn get_number(_name: *const c_char, setting: *mut c_void) -> c_longlong {
+    guard("setting", 0, || {
+        // SAFETY: the server passes what `register` gave it.
+        let setting = unsafe { &*setting.cast::<NumberSetting>() };
+        (setting.get)().into()
+    })
+}
+
+unsafe extern "C" fn set_number(
+    _name: *const c_char,
+    value: c_longlong,
+    setting: *mut c_void,
+    _error: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    guard("setting", OK, || {
+        // SAFETY: the server passes what `register` gave it.
+        let setting = unsafe { &*setting.cast::<NumberSetting>() };
+        // The server has seen to it that the value is in range.
+        (setting.set)(u16::try_from(value).unwrap_or(setting.max));
         OK
     })
 }

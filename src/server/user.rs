@@ -44,6 +44,24 @@ impl Sender {
         }
     }
 
+    /// Whether they may read a key of this name.
+    pub fn may_read(&self, key: &[u8]) -> bool {
+        match self {
+            Self::Trusted => true,
+            Self::Unknown => false,
+            Self::User(User { user }) => {
+                let flags = raw::REDISMODULE_CMD_KEY_ACCESS.cast_signed();
+                // SAFETY: the user is there as long as `self`; the string is made for this call and given up.
+                unsafe {
+                    let key = api!(RedisModule_CreateString)(ptr::null_mut(), key.as_ptr().cast(), key.len());
+                    let allowed = api!(RedisModule_ACLCheckKeyPermissions)(*user, key, flags) == OK;
+                    api!(RedisModule_FreeString)(ptr::null_mut(), key);
+                    allowed
+                }
+            }
+        }
+    }
+
     /// Whether they may run this command.
     pub fn may_run<const N: usize>(&self, words: [&CStr; N]) -> bool {
         match self {

@@ -11,6 +11,7 @@ pub mod load;
 pub mod long_log;
 pub mod mutation;
 pub mod policies;
+pub mod policy_file;
 pub mod replicas;
 pub mod several;
 pub mod traffic;
