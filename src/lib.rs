@@ -82,7 +82,7 @@ unsafe fn load(ctx: *mut raw::RedisModuleCtx, args: Args<'_>) -> Result<(), Stri
         api!(RedisModule_SetModuleOptions)(ctx, options(&Context::new(ctx)).cast_signed());
         datatype::register(ctx)?;
         settings::register(ctx, args)?;
-        commands::ALL.iter().try_for_each(|command| command.register(ctx))?;
+        commands::register(ctx)?;
         section::register::<Report>(ctx)?;
     }
     stats::start(clock::now());

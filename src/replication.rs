@@ -120,6 +120,11 @@ impl Fact<'_> {
         }
     }
 
+    /// Whether it does not matter what the key holds, even if it is not ours.
+    pub const fn replaces(&self) -> bool {
+        matches!(self, Self::State(_))
+    }
+
     /// When it happened, if that moves the expiry of the key. (With a state comes its own expiry, as a command.)
     pub const fn moves_expiry_at(&self) -> Option<Micros> {
         match self {

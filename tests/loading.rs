@@ -86,19 +86,39 @@ fn an_unknown_setting_is_refused_and_the_server_goes_on() {
 }
 
 #[test]
-fn beside_a_module_that_has_cl_throttle_both_work() {
-    for ours_first in [true, false] {
+fn beside_a_module_that_has_cl_throttle_it_does_without() {
+    let mut server = Server::without_module();
+    let mut client = server.connect();
+    load_other(&mut client, "CL.THROTTLE");
+    load(&mut client, "").expect("loaded");
+    assert_eq!(client.get::<i64>("CL.THROTTLE user 15 30 60"), 42);
+    assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 9]);
+    let log = server.log();
+    assert!(log.contains("redis-ratelimit: another module has CL.THROTTLE, so it is not offered here"), "{log}");
+    // It is still wanted, so that a rewritten configuration offers it once the other module is gone; off is off.
+    assert_eq!(client.get::<[String; 2]>("CONFIG GET ratelimit.cl-throttle")[1], "yes");
+    client.get::<()>("CONFIG SET ratelimit.cl-throttle yes");
+    client.get::<()>("CONFIG SET ratelimit.cl-throttle no");
+    assert!(client.error("CONFIG SET ratelimit.cl-throttle yes").contains("another module's"));
+    assert_eq!(client.get::<i64>("CL.THROTTLE user 15 30 60"), 42);
+    assert_unharmed(&mut server);
+}
+
+#[test]
+fn a_module_that_comes_later_with_cl_throttle_finds_it_taken_unless_it_is_off() {
+    for off in [false, true] {
         let mut server = Server::without_module();
         let mut client = server.connect();
-        if ours_first {
-            load(&mut client, "").expect("loaded");
+        load(&mut client, if off { "cl-throttle no" } else { "" }).expect("loaded");
+        let other = format!("MODULE LOAD {} CL.THROTTLE", compile("other_module").display());
+        assert_eq!(client.call(&other).is_ok(), off);
+        if off {
+            assert_eq!(client.get::<i64>("CL.THROTTLE user 15 30 60"), 42);
+        } else {
+            assert_eq!(client.limit("CL.THROTTLE user 15 30 60")[..3], [0, 16, 15]);
         }
-        load_other(&mut client, "CL.THROTTLE");
-        if !ours_first {
-            load(&mut client, "").expect("loaded");
-        }
-        assert_eq!(client.get::<i64>("CL.THROTTLE user 15 30 60"), 42);
         assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 9]);
+        assert!(!server.log().contains("another module has CL.THROTTLE"));
         assert_unharmed(&mut server);
     }
 }

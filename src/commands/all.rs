@@ -107,7 +107,7 @@ fn decide(
     now: Micros,
     decisions: &mut PerLimit<Decision>,
 ) -> Result<Verdict, String> {
-    let keys = Key::open_all(ctx, asked.iter().map(|(name, _)| *name)).map_err(cannot_open)?;
+    let keys = Key::open_all(ctx, asked.iter().map(|(name, _)| *name), |_| false).map_err(cannot_open)?;
     let mut limits = KeptLimits { asked, keys, new: asked.iter().map(|_| None).collect() };
     for (key, (name, quota)) in limits.keys.iter_mut().zip(asked) {
         if let Some(held @ Held::Policy(_)) = key.held() {

@@ -16,7 +16,8 @@ impl Command for Apply {
 
     fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
         let (names, facts) = parse(args)?;
-        let mut keys = Key::open_all(ctx, names.iter().copied()).map_err(cannot_open)?;
+        let mut keys =
+            Key::open_all(ctx, names.iter().copied(), |place| facts[place].replaces()).map_err(cannot_open)?;
         // All of it, or nothing.
         if !keys.iter_mut().zip(&facts).all(|(key, fact)| fact.fits(key.held().as_deref())) {
             return Err(format!("ERR {Unfit}"));

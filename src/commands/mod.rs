@@ -12,11 +12,14 @@ mod policy;
 mod refund;
 mod reply;
 mod stats;
+pub mod throttle;
 mod top;
 mod wrong_type;
 
+use redis_module::raw;
+
 use crate::limiter::Algorithm;
-use crate::server::{ArgumentSpec, CommandSpec, Keys, CONTAINER};
+use crate::server::{log, ArgumentSpec, CommandSpec, Keys, CONTAINER};
 use all::All;
 use apply::Apply;
 use check::Check;
@@ -25,12 +28,50 @@ use limit::Limit;
 use peek::Peek;
 use refund::Refund;
 use stats::Stats;
+use throttle::Throttle;
 use top::Top;
 
 pub use options::Options;
 
-/// Every command of the module.
-pub const ALL: [CommandSpec; 14] = [
+/// Makes the commands known to the server: all, or none with an error; except that another module may have `CL.THROTTLE`.
+///
+/// # Errors
+/// When the server refuses one.
+///
+/// # Safety
+/// To be called while the module is being loaded, with the context of that, after the settings are known.
+pub unsafe fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+    // SAFETY: the caller vouches for the context.
+    unsafe {
+        ALL.iter().try_for_each(|command| command.register(ctx))?;
+        let wanted = throttle::is_on();
+        let ours = wanted && THROTTLE.register_if_free(ctx)?;
+        if wanted && !ours {
+            log::notice("redis-ratelimit: another module has CL.THROTTLE, so it is not offered here");
+        }
+        throttle::loaded(ours);
+    }
+    Ok(())
+}
+
+/// redis-cell's command.
+const THROTTLE: CommandSpec = CommandSpec {
+    name: c"CL.THROTTLE",
+    entry: Some(CommandSpec::entry::<Throttle>),
+    summary: c"Takes tokens from a bucket, with the arguments and the reply of redis-cell.",
+    arity: -5,
+    arguments: &[
+        ArgumentSpec::Key,
+        ArgumentSpec::Integer(c"max_burst"),
+        ArgumentSpec::Integer(c"count"),
+        ArgumentSpec::Integer(c"period"),
+        ArgumentSpec::LastInteger(c"quantity"),
+    ],
+    ..LIMIT
+};
+
+/// Every other command of the module.
+const ALL: [CommandSpec; 14] = [
     CommandSpec {
         name: c"RL.TOKENBUCKET",
         entry: Some(CommandSpec::entry::<Limit<{ Algorithm::TokenBucket as usize }>>),

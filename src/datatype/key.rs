@@ -7,8 +7,8 @@ use redis_module::raw;
 
 use super::{free_value, live, make_value, TYPE};
 use crate::limiter::{Held, Micros, PerLimit, PolicyName};
-use crate::replication::APPLY;
-use crate::server::api::{KEYTYPE_EMPTY, OK};
+use crate::replication::{state_facts, APPLY};
+use crate::server::api::{KEYTYPE_EMPTY, KEYTYPE_STRING, OK};
 use crate::server::{api, listeners, Arg, Context};
 
 /// How much longer than needed a key may live. This is what saves an update of the expiry on most requests: only once
@@ -77,6 +77,31 @@ pub fn look_at<T>(ctx: &mut Context, name: Arg<'_>, look: impl FnOnce(&Held) -> 
     Ok(unsafe { held.as_ref() }.map(look))
 }
 
+/// Shows to `look` what a key of the server's own type string holds, and when it expires, in milliseconds since the epoch;
+/// if there is one of this name, it has this length, and it expires. A string of another length is not even read: a server may change the form in which it keeps one that is
+/// read in place, say from a number to bytes, and what belongs to others is to stay as it is.
+pub fn text_that_expires<T>(
+    ctx: &mut Context,
+    name: Arg<'_>,
+    len: usize,
+    look: impl FnOnce(&[u8], u64) -> T,
+) -> Option<T> {
+    let mode = raw::REDISMODULE_READ.cast_signed();
+    // SAFETY: the context and the name are valid as long as the command runs. The key is open for reading, which is asked
+    // for, or null, which is of another type. Of a string the server answers where its bytes are; they stay there and as
+    // they are until the key is closed, since `look` cannot ask anything of the server meanwhile.
+    unsafe {
+        let open = Handle::open_any(ctx, name, raw::REDISMODULE_READ);
+        if api!(RedisModule_KeyType)(open.0) != KEYTYPE_STRING || api!(RedisModule_ValueLength)(open.0) != len {
+            return None;
+        }
+        let expires_at = u64::try_from(api!(RedisModule_GetAbsExpire)(open.0)).ok()?;
+        let mut len = 0;
+        let text = api!(RedisModule_StringDMA)(open.0, &raw mut len, mode);
+        Some(look(std::slice::from_raw_parts(text.cast(), len), expires_at))
+    }
+}
+
 /// A key open for writing that holds a limiter, the limits of a policy, or nothing. As long as it is open, no other of
 /// the same name is, which would be a second way to the same value: [`Self::open`] borrows the context for as long, and
 /// [`Self::open_all`] opens different keys only.
@@ -100,13 +125,27 @@ impl<'a> Key<'a> {
         Self::open_one(ctx, name)
     }
 
-    /// Opens several keys.
+    /// Opens the key, and makes it hold this in place of whatever it held, as it then will everywhere. Something is to be
+    /// taken from it at once, by which it comes to expire.
+    pub fn replace(ctx: &'a mut Context, name: Arg<'a>, held: Held) -> Self {
+        let mut key = Self::open_foreign(ctx, name);
+        if listeners::may_be_there(key.ctx) {
+            for fact in state_facts(&held) {
+                key.ctx.replicate(APPLY, name, &fact);
+            }
+        }
+        key.set(held);
+        key
+    }
+
+    /// Opens several keys. For those in the places that `is_replaced` tells, it does not matter what they hold.
     ///
     /// # Errors
-    /// When one of them holds something that is not ours, or is named twice.
+    /// When one of the others holds something that is not ours, or one is named twice.
     pub fn open_all(
         ctx: &'a mut Context,
         names: impl ExactSizeIterator<Item = Arg<'a>>,
+        is_replaced: impl Fn(usize) -> bool,
     ) -> Result<PerLimit<Self>, CannotOpen<'a>> {
         let ctx = &*ctx;
         let mut keys: PerLimit<Self> = PerLimit::with_capacity(names.len());
@@ -117,6 +156,7 @@ impl<'a> Key<'a> {
             }
             match Self::open_one(ctx, name) {
                 Ok(key) => keys.push(key),
+                Err(Foreign) if is_replaced(keys.len()) => keys.push(Self::open_foreign(ctx, name)),
                 Err(Foreign) => return Err(CannotOpen::Foreign(name)),
             }
         }
@@ -129,6 +169,13 @@ impl<'a> Key<'a> {
         // SAFETY: null, or the key's value, which nobody else uses while the key is open.
         let log_bytes = unsafe { held.as_ref() }.map_or(0, Held::log_bytes);
         Ok(Self { handle, held, log_bytes, name, ctx })
+    }
+
+    /// Opens a key that holds something which is not ours, as if it held nothing.
+    #[cold]
+    fn open_foreign(ctx: &'a Context, name: Arg<'a>) -> Self {
+        let handle = Handle::open_any(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE);
+        Self { handle, held: ptr::null_mut(), log_bytes: 0, name, ctx }
     }
 
     /// What the key holds, if it holds anything.

@@ -15,7 +15,7 @@ use redis_module::raw;
 use crate::limiter::{Held, FORMAT_VERSION};
 use crate::server::api::{self, api};
 
-pub use key::{look_at, CannotOpen, Foreign, Key};
+pub use key::{look_at, text_that_expires, CannotOpen, Foreign, Key};
 
 /// The type's name, by which snapshots and dumps know it.
 const NAME: &std::ffi::CStr = c"ratelimit";

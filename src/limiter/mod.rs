@@ -66,6 +66,13 @@ impl Limiter {
         State::new(quota).into()
     }
 
+    /// A token bucket that will be full at this time; `None` if the quota is for another algorithm.
+    pub fn of_bucket_full_at(quota: &Quota, full_at: Micros, now: Micros) -> Option<Self> {
+        let Quota::TokenBucket(quota) = quota else { return None };
+        let meter = TokenBucket::full_at(quota, full_at, now);
+        Some(State::TokenBucket(meter::Metered { quota: *quota, meter }).into())
+    }
+
     /// Decides on a request that costs `cost`, and takes that if it is allowed, or in any case with `force`. If
     /// nothing was taken, nothing has changed.
     ///

@@ -23,6 +23,14 @@ pub(super) fn parts(tokens: u64, quota: &BucketQuota) -> u128 {
     u128::from(tokens) * u128::from(quota.rate().period())
 }
 
+impl TokenBucket {
+    /// A bucket that is being filled until then; it cannot have been emptier than empty.
+    pub(super) fn full_at(quota: &BucketQuota, full_at: Micros, now: Micros) -> Self {
+        let missing = u128::from(quota.rate().count()) * u128::from(full_at.saturating_sub(now));
+        Self { at: now, missing: missing.min(parts(quota.capacity(), quota)) }
+    }
+}
+
 impl Meter for TokenBucket {
     type Quota = BucketQuota;
     /// What is missing, in parts of a token.

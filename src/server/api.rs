@@ -13,6 +13,9 @@ pub const ERR: c_int = raw::REDISMODULE_ERR as c_int;
 /// The type of a key that does not exist.
 #[allow(clippy::cast_possible_truncation)] // it is 0
 pub const KEYTYPE_EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
+/// The type of a key that holds a string.
+#[allow(clippy::cast_possible_truncation)] // it is 1
+pub const KEYTYPE_STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
 
 /// Before the keys of a snapshot.
 #[allow(clippy::cast_possible_truncation)] // it is 1
@@ -78,6 +81,7 @@ functions! {
     RedisModule_ModuleTypeSetValue
     RedisModule_NotifyKeyspaceEvent
     RedisModule_OpenKey
+    RedisModule_RegisterBoolConfig
     RedisModule_RegisterInfoFunc
     RedisModule_RegisterNumericConfig
     RedisModule_RegisterStringConfig
@@ -99,8 +103,10 @@ functions! {
     RedisModule_SetCommandInfo
     RedisModule_SetModuleOptions
     RedisModule_SignalModifiedKey
+    RedisModule_StringDMA
     RedisModule_StringPtrLen
     RedisModule_SubscribeToServerEvent
+    RedisModule_ValueLength
 }
 
 /// Whether the function is among those that are looked for when the module is loaded.

@@ -84,6 +84,22 @@ impl CommandSpec {
     /// # Safety
     /// To be called while the module is being loaded, with the context of that.
     pub unsafe fn register(&self, ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+        // SAFETY: the caller vouches for the context.
+        if unsafe { self.register_if_free(ctx) }? {
+            Ok(())
+        } else {
+            Err(refused(self.name, "; does another module have it?"))
+        }
+    }
+
+    /// As [`Self::register`]; returns false where the name is taken.
+    ///
+    /// # Errors
+    /// When the server refuses anything else.
+    ///
+    /// # Safety
+    /// As for [`Self::register`].
+    pub unsafe fn register_if_free(&self, ctx: *mut raw::RedisModuleCtx) -> Result<bool, String> {
         let keys = self.keys.first_last_step();
         // SAFETY: the caller vouches for the context; the strings are static, and the server copies them.
         let created = unsafe {
@@ -91,7 +107,7 @@ impl CommandSpec {
             api!(RedisModule_CreateCommand)(ctx, name, self.entry, flags, keys.0, keys.1, keys.2)
         };
         if created != OK {
-            return Err(refused(self.name, "; does another module have it?"));
+            return Ok(false);
         }
         // SAFETY: the caller vouches for the context.
         let command = unsafe { self.describe(ctx, self.name) }?;
@@ -99,7 +115,7 @@ impl CommandSpec {
             // SAFETY: the command is the server's, and the caller vouches for the context.
             unsafe { subcommand.register_in(ctx, command, self.name) }?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// # Safety

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use redis_module::raw;
 
-use super::api::OK;
+use super::api::{ERR, OK};
 use super::entry::guard;
 use super::{api, Arg};
 
@@ -31,6 +31,16 @@ pub struct NumberSetting {
     pub get: fn() -> u16,
     /// Puts another in force.
     pub set: fn(u16),
+}
+
+/// A setting that is on or off.
+pub struct SwitchSetting {
+    /// Its name, after the module's and a point.
+    pub name: &'static CStr,
+    /// Whether it is on.
+    pub get: fn() -> bool,
+    /// Switches it, or says why not.
+    pub set: fn(bool) -> Result<(), &'static str>,
 }
 
 impl PathSetting {
@@ -105,6 +115,32 @@ impl NumberSetting {
     }
 }
 
+impl SwitchSetting {
+    /// Makes the setting known to the server. Once it knows all settings, [`apply`] is to be called.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    ///
+    /// # Safety
+    /// To be called while the module is being loaded, with the context of that.
+    pub unsafe fn register(&'static self, ctx: *mut raw::RedisModuleCtx, default: bool) -> Result<(), String> {
+        // SAFETY: as for a path.
+        let registered = unsafe {
+            api!(RedisModule_RegisterBoolConfig)(
+                ctx,
+                self.name.as_ptr(),
+                default.into(),
+                raw::REDISMODULE_CONFIG_DEFAULT,
+                Some(get_switch),
+                Some(set_switch),
+                None,
+                ptr::from_ref(self).cast_mut().cast(),
+            )
+        };
+        (registered == OK).then_some(()).ok_or_else(|| refused(self.name))
+    }
+}
+
 fn refused(name: &CStr) -> String {
     format!("the server refuses the setting {}", name.to_string_lossy())
 }
@@ -171,5 +207,29 @@ unsafe extern "C" fn set_number(
         // The server has seen to it that the value is in range.
         (setting.set)(u16::try_from(value).unwrap_or(setting.max));
         OK
+    })
+}
+
+unsafe extern "C" fn get_switch(_name: *const c_char, setting: *mut c_void) -> c_int {
+    guard("setting", 0, || {
+        // SAFETY: the server passes what `register` gave it.
+        let setting = unsafe { &*setting.cast::<SwitchSetting>() };
+        (setting.get)().into()
+    })
+}
+
+unsafe extern "C" fn set_switch(
+    _name: *const c_char,
+    value: c_int,
+    setting: *mut c_void,
+    error: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    guard("setting", OK, || {
+        // SAFETY: the server passes what `register` gave it.
+        let setting = unsafe { &*setting.cast::<SwitchSetting>() };
+        let Err(problem) = (setting.set)(value != 0) else { return OK };
+        // SAFETY: the server passes a place for a string, which it then owns.
+        unsafe { *error = api!(RedisModule_CreateString)(ptr::null_mut(), problem.as_ptr().cast(), problem.len()) };
+        ERR
     })
 }

@@ -12,9 +12,11 @@ pub mod long_log;
 pub mod mutation;
 pub mod policies;
 pub mod policy_file;
+pub mod redis_cell;
 pub mod replicas;
 pub mod several;
 pub mod traffic;
+pub mod watching;
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;

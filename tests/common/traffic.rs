@@ -80,3 +80,10 @@ pub fn all_digests(client: &mut Client) -> Vec<Digest> {
     keys.sort();
     keys.into_iter().map(|key| (key.clone(), client.digest(&key))).collect()
 }
+
+/// The keys of ours that would be there forever: there must never be any, unless somebody took their expiry away.
+pub fn keys_without_expiry(client: &mut Client) -> Vec<String> {
+    let keys: Vec<String> = client.get("KEYS *");
+    let is_ours = |client: &mut Client, key: &str| client.get::<String>(&format!("TYPE {key}")) == "ratelimit";
+    keys.into_iter().filter(|key| is_ours(client, key) && client.get::<i64>(&format!("PTTL {key}")) == -1).collect()
+}

@@ -4,6 +4,7 @@
 #![allow(dead_code)] // every test program uses some of it
 
 mod bucket;
+pub mod cell;
 mod counter;
 mod fraction;
 mod log;
