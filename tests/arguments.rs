@@ -194,6 +194,19 @@ fn a_server_knows_the_commands() {
             assert!(arguments.contains(&format!("{name:?}")), "{command}: {name} in {arguments}");
         }
     }
+    for (command, expected) in [
+        ("CL.THROTTLE", &["write", "denyoom", "fast"][..]),
+        ("RL.STATS", &["loading", "stale"]),
+        ("RL.TOP", &["loading", "stale", "noscript"]),
+    ] {
+        let info: Vec<Vec<Value>> = client.get(&format!("COMMAND INFO {command}"));
+        let flags = format!("{:?}", info[0][2]);
+        assert!(expected.iter().all(|flag| flags.contains(flag)), "{command}: {flags}");
+        let others = ["write", "denyoom", "fast", "admin", "loading", "noscript"];
+        let others = others.iter().filter(|flag| !expected.contains(flag));
+        assert!(others.clone().all(|flag| !flags.contains(flag)), "{command}: {flags}");
+    }
+    assert_eq!(client.get::<Vec<String>>("COMMAND GETKEYS CL.THROTTLE the:key 15 30 60 1"), ["the:key"]);
     let apply: Vec<Vec<Value>> = client.get("COMMAND INFO RL.APPLY");
     let flags = format!("{:?}", apply[0][2]);
     assert!(flags.contains("admin") && flags.contains("write"), "{flags}");
@@ -213,6 +226,9 @@ fn a_server_can_explain_every_command() {
         ("RL.PEEK", -2, &["key", "cost"]),
         ("RL.REFUND", 3, &["key", "n"]),
         ("RL.INFO", 2, &["key"]),
+        ("RL.STATS", -1, &["reset", "RESET", "optional"]),
+        ("RL.TOP", -1, &["count", "optional"]),
+        ("CL.THROTTLE", -5, &["key", "max_burst", "count", "period", "quantity", "optional"]),
         ("RL.POLICY|SET", -6, &["name", "limit", "algorithm", "a", "b", "multiple"]),
         ("RL.POLICY|GET", 3, &["name"]),
         ("RL.POLICY|DEL", 3, &["name"]),
@@ -260,6 +276,8 @@ fn acl_key_patterns_apply() {
 fn where_modules_have_acl_categories_the_commands_are_in_them() {
     let server = Server::start(&[]);
     let mut client = server.connect();
+    // Some servers let modules have one of their own as well, which is for applications.
+    let has_own = client.get::<Vec<String>>("ACL CAT").contains(&"ratelimit".to_owned());
     let mut categories = |command: &str| {
         let info: Vec<Vec<Value>> = client.get(&format!("COMMAND INFO {command}"));
         let mut names: Vec<String> = redis::from_redis_value(info[0][6].clone()).expect("names");
@@ -276,11 +294,21 @@ fn where_modules_have_acl_categories_the_commands_are_in_them() {
     for command in ["RL.POLICY", "RL.POLICY|GET", "RL.POLICY|LIST", "RL.POLICY|LOAD", "RL.POLICY|SAVE"] {
         assert_eq!(categories(command), ["@admin", "@dangerous"], "{command}");
     }
+    let own = |categories: &[&str]| {
+        let mut categories: Vec<String> = categories.iter().map(|it| (*it).to_owned()).collect();
+        categories.extend(has_own.then(|| "@ratelimit".to_owned()));
+        categories.sort();
+        categories
+    };
     for command in ["RL.PEEK", "RL.INFO"] {
-        assert_eq!(categories(command), ["@fast", "@read"], "{command}");
+        assert_eq!(categories(command), own(&["@fast", "@read"]), "{command}");
     }
-    for command in BUCKETS.iter().chain(&WINDOWS).chain(&["RL.ALL", "RL.CHECK", "RL.REFUND"]) {
-        assert_eq!(categories(command), ["@fast", "@write"]);
+    assert_eq!(categories("RL.POLICY|HELP"), ["@slow"]);
+    for command in ["RL.STATS", "RL.TOP"] {
+        assert_eq!(categories(command), own(&["@slow"]), "{command}");
+    }
+    for command in BUCKETS.iter().chain(&WINDOWS).chain(&["RL.ALL", "RL.CHECK", "RL.REFUND", "CL.THROTTLE"]) {
+        assert_eq!(categories(command), own(&["@fast", "@write"]), "{command}");
     }
 }
 

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::dump::{damaged, with_checksum};
+use common::live::{assert_exact, Live};
 use common::load::EndOf;
 use common::mutation::mutate;
 use common::replicas::{attach, catch_up, digests_of};
@@ -23,7 +24,7 @@ const SECONDS: u64 = 5;
 const CONNECTIONS: u64 = 3;
 
 /// The first five take a key and a limit.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 15] = [
     "RL.TOKENBUCKET",
     "rl.leakybucket",
     "RL.FIXEDWINDOW",
@@ -36,6 +37,9 @@ const COMMANDS: [&str; 12] = [
     "RL.REFUND",
     "RL.INFO",
     "RL.POLICY",
+    "RL.STATS",
+    "RL.TOP",
+    "CL.THROTTLE",
 ];
 /// Limits of all kinds, some of them bad.
 const LIMITS: [&str; 8] = [
@@ -47,6 +51,29 @@ const LIMITS: [&str; 8] = [
     "SLIDINGCOUNTER 20 1h",
     "SLIDINGCOUNTER 0 1h",
     "NONE 1 1",
+];
+/// What an operator asks and sets, and what clients of redis-cell ask, some of it badly.
+const OPERATING: [&str; 20] = [
+    "RL.STATS",
+    "RL.STATS RESET",
+    "RL.STATS RESET NOW",
+    "RL.TOP",
+    "RL.TOP 1",
+    "RL.TOP 1000",
+    "RL.TOP -1",
+    "RL.TOP 1 1",
+    "INFO ratelimit",
+    "INFO ratelimit_policies",
+    "CONFIG GET ratelimit.*",
+    "CONFIG SET ratelimit.top-size 0",
+    "CONFIG SET ratelimit.top-size 3",
+    "CONFIG SET ratelimit.top-size 1000",
+    "CONFIG SET ratelimit.cl-throttle maybe",
+    "CL.THROTTLE @ 15 30 60",
+    "CL.THROTTLE @ 15 30 60 0",
+    "CL.THROTTLE @ 0 1 315360000 9007199254740991",
+    "CL.THROTTLE @ 9007199254740990 9007199254740991 1",
+    "SET @ 1790000000000000000 PX 5000",
 ];
 /// Amounts, rates, windows and options, good and bad, in no order.
 const WORDS: [&[u8]; 44] = [
@@ -154,7 +181,8 @@ impl Stranger {
     /// The words of the next command.
     fn command(&mut self) -> Vec<Vec<u8>> {
         let key = self.key();
-        match self.random.u8(..25) {
+        match self.random.u8(..28) {
+            25..28 => words_of(self.pick(&OPERATING), &key),
             20..22 => self.several(&key),
             22..25 => self.under_a_policy(&key),
             0..8 => {
@@ -216,8 +244,7 @@ impl Stranger {
             17 => "RL.INFO @".to_owned(),
             _ => format!("RL.REFUND @ {}", self.pick(&["1", "7", "9007199254740991"])),
         };
-        let words = command.split(' ').map(|word| if word == "@" { key.to_vec() } else { word.as_bytes().to_vec() });
-        words.collect()
+        words_of(&command, key)
     }
 
     /// Sends commands until the time is up. Every one of them must be answered.
@@ -234,6 +261,12 @@ impl Stranger {
             assert!(message.len() < 500 && message.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{message:?}");
         }
     }
+}
+
+/// The words of a command, with `@` standing for the key.
+fn words_of(command: &str, key: &[u8]) -> Vec<Vec<u8>> {
+    let words = command.split(' ').map(|word| if word == "@" { key.to_vec() } else { word.as_bytes().to_vec() });
+    words.collect()
 }
 
 /// The words of a command, with `@` or else the end standing for the key.
@@ -307,6 +340,8 @@ fn hostile_traffic_harms_nobody() {
     };
     let used_memory = |client: &mut Client| {
         client.get::<()>("FLUSHALL SYNC");
+        client.get::<()>("RL.STATS RESET");
+        assert_eq!(assert_exact(client, "FLUSHALL"), Live::default());
         // Without what is on its way to others, and stays for those who come back.
         let [all, replicas, file] = client.numbers(["used_memory", "mem_total_replication_buffers", "mem_aof_buffer"]);
         all - replicas - file

@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::dump::{damaged, with_checksum};
 use common::mutation::mutate;
@@ -113,6 +114,68 @@ fn several(client: &mut Client) {
     client.get::<()>("RL.POLICY DEL other");
 }
 
+/// Strings that redis-cell left, kept by the server in one form or another, and others.
+fn left_by_redis_cell(client: &mut Client) {
+    let (seconds, _): (u64, u64) = client.get("TIME");
+    let head = seconds + 2_000;
+    for _ in 0..20 {
+        client.get::<()>(&format!("SET number {head}000000000 PXAT {head}000"));
+        client.get::<()>(&format!("SET text {head} PXAT {head}000"));
+        client.get::<()>("APPEND text 000000000");
+        for key in ["number", "text"] {
+            for (quantity, limited) in [(0, 0), (5, 1), (9, 1), (1, 0), (1, 0)] {
+                let told = client.limit(&format!("CL.THROTTLE {key} 4 1 1000 {quantity}"));
+                assert_eq!(told[0], limited, "{quantity} of {key}");
+            }
+        }
+    }
+    for other in ["", "1", "-100000000000000000", "9223372036854775808", "a string that is longer than nineteen bytes"]
+    {
+        client.call_bytes(&[b"SET", b"other", other.as_bytes(), b"PX", b"2000000"]).expect("set");
+        let _ = client.call("CL.THROTTLE other 4 1 1000 0");
+    }
+}
+
+/// What operators ask and set, and what clients of redis-cell ask.
+fn operating(client: &mut Client) {
+    for size in ["3", "100", "0", "3"] {
+        client.get::<()>(&format!("CONFIG SET ratelimit.top-size {size}"));
+        let deny =
+            "for i = 1, 20 do redis.call('RL.TOKENBUCKET', KEYS[1] .. string.rep(i, i * 5), 1, 1, 'COST', 2) end";
+        client.eval::<()>(deny, "denied:", &[]);
+        for command in
+            ["RL.STATS", "RL.TOP", "RL.TOP 1000", "INFO ratelimit", "INFO everything", "CONFIG GET ratelimit.*"]
+        {
+            client.get::<Value>(command);
+        }
+    }
+    client.get::<()>("ACL SETUSER app on nopass ~denied:1* +@all -config");
+    client.get::<()>("AUTH app x");
+    client.get::<Value>("RL.TOP");
+    for bad in
+        ["RL.STATS RESET", "RL.STATS NO", "RL.TOP x", "RL.TOP 1 2", "CL.THROTTLE denied:1 1 1", "CL.THROTTLE x 1 1 1"]
+    {
+        client.error(bad);
+    }
+    client.get::<()>("AUTH default x");
+    client.error_of(&[b"EVAL", b"return redis.call('RL.STATS', 'RESET')", b"0"]);
+    client.get::<()>("RL.STATS RESET");
+
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after the epoch").as_nanos();
+    client.get::<()>(&format!("SET cell {0} PXAT {1}", now + 1_000_000_000_000, now / 1_000_000 + 1_000_000));
+    for command in
+        ["cell 9000 1 1 0", "cell 9000 1 1 9001", "cell 9000 1 1", "cell 9000 1 1 9000", "new 1 1 1 5", "new 1 1 1"]
+    {
+        client.limit(&format!("CL.THROTTLE {command}"));
+    }
+    for bad in ["string 1 1 1", "string 1 1 1 0", "policy 1 1 1", "new 1 0 1", "new 1 1 x", "new 1 1 1 1 1"] {
+        client.error(&format!("CL.THROTTLE {bad}"));
+    }
+    client.get::<()>("CONFIG SET ratelimit.cl-throttle no");
+    client.error("CL.THROTTLE new 1 1 1");
+    client.error("CONFIG SET ratelimit.top-size x");
+}
+
 /// All that clients, replicas and files make the module do.
 fn mixed_run(server: &Server, client: &mut Client) {
     let replica = Server::start(&[]);
@@ -133,6 +196,8 @@ fn mixed_run(server: &Server, client: &mut Client) {
     }
 
     several(client);
+    left_by_redis_cell(client);
+    operating(client);
 
     for (key, command, pace) in [
         ("log", "SLIDINGLOG", "1d"),

@@ -20,6 +20,9 @@ fn a_panic_in_a_command_is_an_error_reply() {
         ("PEEK", "key"),
         ("REFUND", "key 1"),
         ("INFO", "key"),
+        ("STATS", ""),
+        ("TOP", ""),
+        ("THROTTLE", "key 15 30 60"),
         ("POLICY SET", "policy TOKENBUCKET 10 10"),
         ("POLICY GET", "policy"),
         ("POLICY DEL", "policy"),
@@ -31,8 +34,9 @@ fn a_panic_in_a_command_is_an_error_reply() {
     ] {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", command);
         let mut client = server.connect();
+        let module = if command == "THROTTLE" { "CL" } else { "RL" };
         for _ in 0..3 {
-            let error = client.error(&format!("RL.{command} {arguments}"));
+            let error = client.error(&format!("{module}.{command} {arguments}"));
             assert_eq!(error, "ERR internal error in redis-ratelimit, see the server's log");
         }
         assert!(server.log().contains(&format!("asked to panic in {command}")), "{}", server.log());
@@ -76,11 +80,14 @@ fn a_panic_while_policies_are_loaded_is_a_refusal_of_the_file() {
 
 #[test]
 fn a_panic_in_what_happens_by_itself_is_caught() {
-    for entry in ["event", "timer", "setting"] {
+    for entry in ["event", "timer", "setting", "info"] {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", entry);
         let mut client = server.connect();
         client.get::<()>("RL.POLICY SET policy FIXEDWINDOW 10 1d");
-        client.get::<redis::Value>("CONFIG GET ratelimit.policy-file");
+        client.get::<redis::Value>("CONFIG GET ratelimit.*");
+        client.get::<()>("CONFIG SET ratelimit.top-size 5");
+        client.get::<()>("CONFIG SET ratelimit.cl-throttle no");
+        client.get::<String>("INFO everything");
         client.get::<()>("CONFIG SET aof-use-rdb-preamble no");
         client.get::<()>("CONFIG SET appendonly yes");
         client.wait_for_files();

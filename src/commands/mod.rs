@@ -16,6 +16,8 @@ pub mod throttle;
 mod top;
 mod wrong_type;
 
+use std::ffi::CStr;
+
 use redis_module::raw;
 
 use crate::limiter::Algorithm;
@@ -43,9 +45,10 @@ pub use options::Options;
 pub unsafe fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
     // SAFETY: the caller vouches for the context.
     unsafe {
-        ALL.iter().try_for_each(|command| command.register(ctx))?;
+        let category = CommandSpec::add_category(ctx, CATEGORY);
+        ALL.iter().try_for_each(|command| command.register(ctx, category))?;
         let wanted = throttle::is_on();
-        let ours = wanted && THROTTLE.register_if_free(ctx)?;
+        let ours = wanted && THROTTLE.register_if_free(ctx, category)?;
         if wanted && !ours {
             log::notice("redis-ratelimit: another module has CL.THROTTLE, so it is not offered here");
         }
@@ -53,6 +56,9 @@ pub unsafe fn register(ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
     }
     Ok(())
 }
+
+/// The category of what applications use, on servers that let modules have one.
+const CATEGORY: &CStr = c"ratelimit";
 
 /// redis-cell's command.
 const THROTTLE: CommandSpec = CommandSpec {

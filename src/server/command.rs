@@ -76,16 +76,27 @@ impl CommandSpec {
         OK
     }
 
-    /// Makes the command and its subcommands known to the server.
+    /// Makes a category of commands, on servers that let modules do so; returns it if it can be used.
+    ///
+    /// # Safety
+    /// To be called while the module is being loaded, with the context of that.
+    pub unsafe fn add_category(ctx: *mut raw::RedisModuleCtx, name: &'static CStr) -> Option<&'static CStr> {
+        // SAFETY: the caller vouches for the context; the server copies the name.
+        let added = unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx, name.as_ptr())) };
+        (added == Some(OK)).then_some(name)
+    }
+
+    /// Makes the command and its subcommands known to the server. Unless it is for administrators, they are in `category` as
+    /// well, if there is one.
     ///
     /// # Errors
     /// When the server refuses, as it does where the name is taken.
     ///
     /// # Safety
     /// To be called while the module is being loaded, with the context of that.
-    pub unsafe fn register(&self, ctx: *mut raw::RedisModuleCtx) -> Result<(), String> {
+    pub unsafe fn register(&self, ctx: *mut raw::RedisModuleCtx, category: Option<&CStr>) -> Result<(), String> {
         // SAFETY: the caller vouches for the context.
-        if unsafe { self.register_if_free(ctx) }? {
+        if unsafe { self.register_if_free(ctx, category) }? {
             Ok(())
         } else {
             Err(refused(self.name, "; does another module have it?"))
@@ -99,8 +110,13 @@ impl CommandSpec {
     ///
     /// # Safety
     /// As for [`Self::register`].
-    pub unsafe fn register_if_free(&self, ctx: *mut raw::RedisModuleCtx) -> Result<bool, String> {
+    pub unsafe fn register_if_free(
+        &self,
+        ctx: *mut raw::RedisModuleCtx,
+        category: Option<&CStr>,
+    ) -> Result<bool, String> {
         let keys = self.keys.first_last_step();
+        let category = category.filter(|_| !self.is_for_administrators());
         // SAFETY: the caller vouches for the context; the strings are static, and the server copies them.
         let created = unsafe {
             let (name, flags) = (self.name.as_ptr(), self.flags.as_ptr());
@@ -110,10 +126,10 @@ impl CommandSpec {
             return Ok(false);
         }
         // SAFETY: the caller vouches for the context.
-        let command = unsafe { self.describe(ctx, self.name) }?;
+        let command = unsafe { self.describe(ctx, self.name, category) }?;
         for subcommand in self.subcommands {
             // SAFETY: the command is the server's, and the caller vouches for the context.
-            unsafe { subcommand.register_in(ctx, command, self.name) }?;
+            unsafe { subcommand.register_in(ctx, command, self.name, category) }?;
         }
         Ok(true)
     }
@@ -125,6 +141,7 @@ impl CommandSpec {
         ctx: *mut raw::RedisModuleCtx,
         parent: *mut raw::RedisModuleCommand,
         parent_name: &CStr,
+        category: Option<&CStr>,
     ) -> Result<(), String> {
         let full_name = [parent_name.to_bytes(), b"|", self.name.to_bytes()].concat();
         let full_name = CString::new(full_name).unwrap_or_default();
@@ -134,7 +151,7 @@ impl CommandSpec {
             return Err(refused(&full_name, ""));
         }
         // SAFETY: the caller vouches for the context.
-        unsafe { self.describe(ctx, &full_name) }.map(|_| ())
+        unsafe { self.describe(ctx, &full_name, category) }.map(|_| ())
     }
 
     /// Tells the server about the command of this name.
@@ -145,6 +162,7 @@ impl CommandSpec {
         &self,
         ctx: *mut raw::RedisModuleCtx,
         name: &CStr,
+        category: Option<&CStr>,
     ) -> Result<*mut raw::RedisModuleCommand, String> {
         let mut lists = Lists::default();
         let mut keys: Vec<_> = self.keys.to_raw().into_iter().chain([ending()]).collect();
@@ -168,12 +186,24 @@ impl CommandSpec {
             }
             // Redis 7.0 has no categories for the commands of modules.
             if let Some(set_categories) = raw::RedisModule_SetCommandACLCategories {
-                if set_categories(command, self.categories.as_ptr()) != OK {
+                if set_categories(command, self.categories(category).as_ptr()) != OK {
                     return Err(refused(name, "'s categories"));
                 }
             }
             Ok(command)
         }
+    }
+}
+
+impl CommandSpec {
+    fn is_for_administrators(&self) -> bool {
+        self.flags.to_bytes().split(|&byte| byte == b' ').any(|flag| flag == b"admin")
+    }
+
+    /// Its categories, with the module's own if that is for it.
+    fn categories(&self, own: Option<&CStr>) -> CString {
+        let words: Vec<_> = std::iter::once(self.categories).chain(own).map(CStr::to_bytes).collect();
+        CString::new(words.join(&b' ')).unwrap_or_default()
     }
 }
 

@@ -7,6 +7,7 @@ mod clock;
 pub mod cluster;
 pub mod counted;
 pub mod dump;
+pub mod live;
 pub mod load;
 pub mod long_log;
 pub mod mutation;
