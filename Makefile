@@ -5,6 +5,9 @@ PORT ?= 6379
 # The server to run and to test on: the system's, or any other, such as REDIS_SERVER=/path/to/valkey-server.
 REDIS_SERVER ?= redis-server
 export REDIS_SERVER
+# What the metrics are tested with: Debian's, or any other redis_exporter.
+REDIS_EXPORTER ?= prometheus-redis-exporter
+export REDIS_EXPORTER
 
 MODULE := target/release/libredis_ratelimit.so
 # Where `make install` puts the module.
@@ -27,14 +30,15 @@ build: setup ## build the module
 run: build ## build the module and start a server with it (PORT=6379, or the next free one)
 	@scripts/run "$(REDIS_SERVER)" "$(MODULE)" "$(PORT)"
 
-test: setup ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
+test: ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
+	@scripts/setup "$(REDIS_SERVER)" "$(REDIS_EXPORTER)"
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
 
 # Only what is lost for sure counts: the test harness of Rust has some that is perhaps.
 MEMCHECK := valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
 test-faults: build ## run the longer tests, the live module under valgrind, and all tests on the module as it is shipped
-	@scripts/setup "$(REDIS_SERVER)" valgrind
+	@scripts/setup "$(REDIS_SERVER)" valgrind "$(REDIS_EXPORTER)"
 	$(CARGO) test --locked --lib --config "target.'cfg(unix)'.runner = '$(MEMCHECK)'"
 	$(CARGO) test --locked --test memcheck -- --ignored
 	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked

@@ -1,0 +1,55 @@
+//! The dashboard for Grafana.
+
+use std::fs;
+
+use serde_json::Value;
+
+/// A dashboard as it is in its file.
+pub struct Dashboard(Value);
+
+/// What a panel shows.
+pub struct Shown {
+    pub panel: String,
+    pub expression: String,
+    pub legend: String,
+}
+
+impl Dashboard {
+    pub fn read() -> Self {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/monitoring/grafana.json");
+        Self(serde_json::from_str(&fs::read_to_string(file).expect("a file")).expect("JSON"))
+    }
+
+    pub fn panels(&self) -> &[Value] {
+        list(&self.0["panels"])
+    }
+
+    pub fn variable(&self, name: &str) -> &Value {
+        let mut variables = list(&self.0["templating"]["list"]).iter();
+        variables.find(|variable| variable["name"] == name).unwrap_or_else(|| panic!("no variable {name}"))
+    }
+
+    /// What all panels show when all instances are chosen.
+    pub fn shown(&self) -> Vec<Shown> {
+        let all = text(&self.variable("instance")["allValue"]);
+        let of = |panel: &Value, target: &Value| Shown {
+            panel: text(&panel["title"]).to_owned(),
+            expression: text(&target["expr"]).replace("$instance", all),
+            legend: text(&target["legendFormat"]).to_owned(),
+        };
+        let panels = self.panels().iter().filter(|panel| panel["type"] != "row");
+        panels.flat_map(|panel| list(&panel["targets"]).iter().map(move |target| of(panel, target))).collect()
+    }
+}
+
+pub fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("a list, not {value}"))
+}
+
+pub fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("a text, not {value}"))
+}
+
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
+}
