@@ -2,6 +2,8 @@
 
 CARGO ?= cargo
 PORT ?= 6379
+# What `make top` watches: host:port, or a URL such as redis://user:password@host:port.
+ADDRESS ?= 127.0.0.1:$(PORT)
 # The server to run and to test on: the system's, or any other, such as REDIS_SERVER=/path/to/valkey-server.
 REDIS_SERVER ?= redis-server
 export REDIS_SERVER
@@ -15,7 +17,7 @@ PREFIX ?= /usr/local
 MODULE_DIR ?= $(PREFIX)/lib/redis/modules
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test test-faults fuzz bench bench-instructions lint install uninstall clean
+.PHONY: help setup build run top test test-faults fuzz bench bench-instructions lint install uninstall clean
 
 help: ## list what there is to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,15 +32,19 @@ build: setup ## build the module
 run: build ## build the module and start a server with it (PORT=6379, or the next free one)
 	@scripts/run "$(REDIS_SERVER)" "$(MODULE)" "$(PORT)"
 
+# Not the release profile: the module that a server runs would be built anew.
+top: setup ## show live what the module does on a running server (PORT=6379, or ADDRESS=host:port)
+	@$(CARGO) run --locked --example top -- "$(ADDRESS)"
+
 test: ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
-	@scripts/setup "$(REDIS_SERVER)" "$(REDIS_EXPORTER)"
+	@scripts/setup "$(REDIS_SERVER)" tmux "$(REDIS_EXPORTER)"
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
 
 # Only what is lost for sure counts: the test harness of Rust has some that is perhaps.
 MEMCHECK := valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
 test-faults: build ## run the longer tests, the live module under valgrind, and all tests on the module as it is shipped
-	@scripts/setup "$(REDIS_SERVER)" valgrind "$(REDIS_EXPORTER)"
+	@scripts/setup "$(REDIS_SERVER)" valgrind tmux "$(REDIS_EXPORTER)"
 	$(CARGO) test --locked --lib --config "target.'cfg(unix)'.runner = '$(MEMCHECK)'"
 	$(CARGO) test --locked --test memcheck -- --ignored
 	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked

@@ -1,0 +1,93 @@
+//! What is known of the server that is watched.
+
+use std::time::Instant;
+
+use super::rates::Rates;
+use super::sample::Sample;
+use super::view::Picture;
+
+pub struct Watch {
+    address: String,
+    /// What it said last.
+    sample: Sample,
+    rates: Rates,
+    /// Since when it has said nothing, and why.
+    lost: Option<(Instant, String)>,
+}
+
+impl Watch {
+    pub fn new(address: String, sample: Sample) -> Self {
+        Self { address, rates: Rates::between(None, &sample), sample, lost: None }
+    }
+
+    /// Takes note of what the server says, or of why it says nothing.
+    pub fn hear(&mut self, news: Result<Sample, String>) {
+        match news {
+            Ok(sample) => {
+                // Whoever answers after a while may be another server, or count from zero.
+                let old = self.lost.is_none().then_some(&self.sample);
+                self.rates = Rates::between(old, &sample);
+                (self.sample, self.lost) = (sample, None);
+            }
+            Err(why) => {
+                let since = self.lost.take().map_or_else(Instant::now, |lost| lost.0);
+                self.lost = Some((since, why));
+            }
+        }
+    }
+
+    pub fn picture(&self) -> Picture<'_> {
+        let lost = self.lost.as_ref().map(|(since, why)| (since.elapsed(), why.as_str()));
+        Picture { address: &self.address, sample: &self.sample, rates: &self.rates, lost }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::rates::Pace;
+    use crate::sample::{Counts, Ranking, Stats};
+
+    /// What a server says after so many seconds, of which it has allowed so much in all.
+    fn sample(start: Instant, second: u64, allowed: u64) -> Sample {
+        let policies = vec![Counts { name: "login".to_owned(), allowed, denied: 0, keys: 0 }];
+        let stats = Stats { policies, ..Stats::default() };
+        let taken = start + Duration::from_secs(second);
+        Sample { taken, stats, denied: Ok(Ranking::default()), memory: Ok(0) }
+    }
+
+    fn pace(watch: &Watch) -> Option<Pace> {
+        watch.picture().rates.policies[0].per_second
+    }
+
+    #[test]
+    fn each_sample_is_compared_with_the_one_before() {
+        let start = Instant::now();
+        let mut watch = Watch::new("server:1".to_owned(), sample(start, 0, 1_000));
+        assert_eq!(pace(&watch), None);
+        for (second, allowed, expected) in [(1, 1_005, 5.0), (3, 1_025, 10.0), (4, 1_025, 0.0)] {
+            watch.hear(Ok(sample(start, second, allowed)));
+            assert_eq!(pace(&watch), Some(Pace { allowed: expected, denied: 0.0 }));
+        }
+    }
+
+    #[test]
+    fn whoever_comes_back_is_compared_with_nobody() {
+        let start = Instant::now();
+        let mut watch = Watch::new("server:1".to_owned(), sample(start, 0, 1_000));
+        watch.hear(Ok(sample(start, 1, 1_005)));
+        let before = pace(&watch);
+        watch.hear(Err("refused".to_owned()));
+        let since = watch.lost.as_ref().map(|lost| lost.0);
+        watch.hear(Err("no route".to_owned()));
+        // What was seen last stays, and so does the time of the loss.
+        assert_eq!((pace(&watch), watch.lost.as_ref().map(|lost| lost.0)), (before, since));
+        assert_eq!(watch.picture().lost.map(|lost| lost.1), Some("no route"));
+        watch.hear(Ok(sample(start, 9, 9_000_000)));
+        assert_eq!((pace(&watch), watch.picture().lost), (None, None));
+        watch.hear(Ok(sample(start, 10, 9_000_001)));
+        assert_eq!(pace(&watch), Some(Pace { allowed: 1.0, denied: 0.0 }));
+    }
+}
