@@ -28,7 +28,7 @@ impl Command for Apply {
                 key.set(held);
             }
             if let Some(policy) = policy {
-                key.put_under(policy);
+                key.put_under_named(policy);
             }
             if let (Some(at), Some(held)) = (moves_expiry_at, key.held()) {
                 let idle_at = held.idle_at();

@@ -25,7 +25,8 @@ impl Command for Check {
         let options = if args.get(3).is_none() { Options::default() } else { Options::parse(args.bytes_from(3))? };
         let (name, limits) = policies::find(policy.bytes()).ok_or_else(|| unknown(policy))?;
         let (mut decisions, now) = (PerLimit::new(), clock::now());
-        let verdict = decide(ctx, key, Asked { policy: name, quotas: &limits.quotas, options }, now, &mut decisions)?;
+        let asked = Asked { policy: &name, quotas: &limits.quotas, options };
+        let verdict = decide(ctx, key, &asked, now, &mut decisions)?;
         count(ctx, &limits.tally, key, verdict.into(), now);
         reply::verdict(ctx, verdict, &decisions);
         Ok(())
@@ -33,9 +34,8 @@ impl Command for Check {
 }
 
 /// What a key is asked.
-#[derive(Clone, Copy)]
 struct Asked<'a> {
-    policy: &'a str,
+    policy: &'a PolicyName,
     quotas: &'a [Quota],
     options: Options,
 }
@@ -44,18 +44,17 @@ struct Asked<'a> {
 fn decide(
     ctx: &mut Context,
     key: Arg<'_>,
-    asked: Asked<'_>,
+    asked: &Asked<'_>,
     now: Micros,
     decisions: &mut PerLimit<Decision>,
 ) -> Result<Verdict, String> {
-    let Asked { policy, quotas, options: Options { cost, force } } = asked;
+    let Asked { policy, quotas, options: Options { cost, force } } = *asked;
     let mut key = Key::open(ctx, key).map_err(|_| WRONG_TYPE)?;
     let verdict = match key.held() {
         Some(Held::Policy(limits)) => limits.request(quotas, cost, force, now, decisions),
         Some(Held::Limiter(limiter)) => return Err(holds_no_policy(limiter)),
         None => {
-            let name = PolicyName::new(policy.as_bytes()).ok_or("ERR the policy has a bad name")?;
-            let mut limits = PolicyLimits::new(name, quotas);
+            let mut limits = PolicyLimits::new(policy.clone(), quotas);
             let verdict = limits.request(quotas, cost, force, now, decisions);
             if verdict.taken {
                 key.set(Held::Policy(limits));

@@ -166,9 +166,9 @@ impl<'a> Key<'a> {
     #[inline(always)]
     fn open_one(ctx: &'a Context, name: Arg<'a>) -> Result<Self, Foreign> {
         let (handle, held) = Handle::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)?;
-        // SAFETY: null, or the key's value, which nobody else uses while the key is open.
-        let log_bytes = unsafe { held.as_ref() }.map_or(0, Held::log_bytes);
-        Ok(Self { handle, held, log_bytes, name, ctx })
+        let mut key = Self { handle, held, log_bytes: 0, name, ctx };
+        key.log_bytes = key.current_log_bytes();
+        Ok(key)
     }
 
     /// Opens a key that holds something which is not ours, as if it held nothing.
@@ -195,7 +195,7 @@ impl<'a> Key<'a> {
             unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle.0, TYPE.load(Ordering::Relaxed), value.cast()) };
         if done == OK {
             self.held = value;
-            self.log_bytes = self.held().map_or(0, |held| held.log_bytes());
+            self.log_bytes = self.current_log_bytes();
         } else {
             // SAFETY: the server did not take the value.
             unsafe { free_value(value) };
@@ -203,20 +203,39 @@ impl<'a> Key<'a> {
     }
 
     /// Says under which policy the limits that the key holds are used from now on.
-    pub fn put_under(&mut self, policy: &str) {
-        let Some(Held::Policy(limits)) = self.held() else { return };
-        if **limits.policy() == *policy {
+    #[inline]
+    pub fn put_under(&mut self, policy: &PolicyName) {
+        match self.held() {
+            Some(Held::Policy(limits)) if limits.policy() != policy => {
+                limits.put_under(live::moved(limits.policy(), policy.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// As [`Self::put_under`], by the policy's name as text.
+    pub fn put_under_named(&mut self, policy: &str) {
+        let is_under_it = self.held().and_then(|held| held.policy()).is_some_and(|it| **it == *policy);
+        if is_under_it {
             return;
         }
         if let Some(policy) = PolicyName::new(policy.as_bytes()) {
-            limits.put_under(live::moved(limits.policy(), policy));
+            self.put_under(&policy);
+        }
+    }
+
+    #[inline(always)]
+    fn current_log_bytes(&mut self) -> usize {
+        match self.held() {
+            Some(held) => held.log_bytes(),
+            None => 0,
         }
     }
 
     /// Counts what the logs of the key take now.
     #[inline(always)]
     fn count_log_bytes(&mut self) {
-        let now = self.held().map_or(0, |held| held.log_bytes());
+        let now = self.current_log_bytes();
         live::log_bytes_changed(self.log_bytes, now);
         self.log_bytes = now;
     }

@@ -1,5 +1,6 @@
 //! The name of a policy, as a key keeps it that is used under the policy.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -40,9 +41,9 @@ impl fmt::Display for PolicyName {
     }
 }
 
-/// So that a map with names can be searched for a text.
-impl std::borrow::Borrow<str> for PolicyName {
-    fn borrow(&self) -> &str {
-        self
+/// So that a map with names can be searched for what a client sent. Texts are in the order of their bytes.
+impl Borrow<[u8]> for PolicyName {
+    fn borrow(&self) -> &[u8] {
+        self.as_bytes()
     }
 }

@@ -11,6 +11,7 @@ mod set;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::limiter::PolicyName;
 use crate::stats::Counts;
 
 pub use policy::{parse_limit, parse_name, BadLimit, BadPolicy, CountedLimits, Policy};
@@ -53,10 +54,9 @@ fn known() -> MutexGuard<'static, Known> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The policy of this name: the name as text, and its limits.
-pub fn find(name: &[u8]) -> Option<(&str, Arc<CountedLimits>)> {
-    let text = std::str::from_utf8(name).ok()?;
-    known().in_force.get(text).map(|policy| (text, Arc::clone(policy.limits())))
+/// The policy of this name: the name, and its limits.
+pub fn find(name: &[u8]) -> Option<(PolicyName, Arc<CountedLimits>)> {
+    known().in_force.get(name).map(|(name, policy)| (name.clone(), Arc::clone(policy.limits())))
 }
 
 /// What became of the requests under each policy.
@@ -73,8 +73,7 @@ pub fn reset_counts() {
 
 /// The definition of the policy of this name, its words separated by blanks.
 pub fn definition(name: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(name).ok()?;
-    known().in_force.get(text).map(|policy| policy.definition().to_owned())
+    known().in_force.get(name).map(|(_, policy)| policy.definition().to_owned())
 }
 
 /// The names of the first policies, so many at the most, in order.
@@ -93,10 +92,10 @@ pub fn all() -> Vec<(String, String)> {
 }
 
 /// Sets a policy.
-pub fn set(name: &str, mut policy: Policy) {
+pub fn set(name: PolicyName, mut policy: Policy) {
     let mut known = known();
-    let replaced = known.in_force.get(name).or_else(|| known.former.get(name));
-    if let Some(replaced) = replaced {
+    let replaced = known.in_force.get(name.as_bytes()).or_else(|| known.former.get(name.as_bytes()));
+    if let Some((_, replaced)) = replaced {
         policy.count_on(replaced);
     }
     known.in_force.set(name, policy);

@@ -92,8 +92,8 @@ pub fn parse_limit(algorithm: &[u8], a: &[u8], b: &[u8]) -> Result<Quota, BadLim
 ///
 /// # Errors
 /// When it is none.
-pub fn parse_name(name: &[u8]) -> Result<&str, BadPolicy> {
-    PolicyName::check(name).ok_or_else(|| BadPolicy::Name(name.to_vec()))
+pub fn parse_name(name: &[u8]) -> Result<PolicyName, BadPolicy> {
+    PolicyName::new(name).ok_or_else(|| BadPolicy::Name(name.to_vec()))
 }
 
 impl Policy {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use super::policy::{parse_name, BadPolicy, Policy};
-use crate::limiter::Quoted;
+use crate::limiter::{PolicyName, Quoted};
 
 /// Policies by name, in the order of their names.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Policies(BTreeMap<Box<str>, Policy>);
+pub struct Policies(BTreeMap<PolicyName, Policy>);
 
 /// A text that is refused as a whole, and the line on which it first goes wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct BadText {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Problem {
     Policy(BadPolicy),
-    Twice(Box<str>),
+    Twice(PolicyName),
 }
 
 impl fmt::Display for BadText {
@@ -58,8 +58,8 @@ impl Policies {
         let Some(name) = words.next() else { return Ok(()) };
         let name = parse_name(name).map_err(Problem::Policy)?;
         let policy = Policy::parse(words).map_err(Problem::Policy)?;
-        match self.0.insert(name.into(), policy) {
-            Some(_) => Err(Problem::Twice(name.into())),
+        match self.0.insert(name.clone(), policy) {
+            Some(_) => Err(Problem::Twice(name)),
             None => Ok(()),
         }
     }
@@ -80,14 +80,14 @@ impl Policies {
         text
     }
 
-    /// The policy of this name.
-    pub fn get(&self, name: &str) -> Option<&Policy> {
-        self.0.get(name)
+    /// The policy of this name, with the name.
+    pub fn get(&self, name: &[u8]) -> Option<(&PolicyName, &Policy)> {
+        self.0.get_key_value(name)
     }
 
     /// Adds a policy, or replaces the one of this name.
-    pub fn set(&mut self, name: &str, policy: Policy) {
-        self.0.insert(name.into(), policy);
+    pub fn set(&mut self, name: PolicyName, policy: Policy) {
+        self.0.insert(name, policy);
     }
 
     /// Makes them be counted where the policies of the same names are that they replace.
@@ -101,7 +101,7 @@ impl Policies {
 
     /// Removes the policy of this name; returns whether there was one.
     pub fn remove(&mut self, name: &[u8]) -> bool {
-        std::str::from_utf8(name).ok().and_then(|name| self.0.remove(name)).is_some()
+        self.0.remove(name).is_some()
     }
 
     /// All of them, in the order of their names.
