@@ -12,12 +12,15 @@ REDIS_EXPORTER ?= prometheus-redis-exporter
 export REDIS_EXPORTER
 
 MODULE := target/release/libredis_ratelimit.so
-# Where `make install` puts the module.
-PREFIX ?= /usr/local
-MODULE_DIR ?= $(PREFIX)/lib/redis/modules
+# Where `make install` puts the module: where the distribution's server looks for modules, and may execute them. Debian's
+# has lib/redis/modules, Fedora's lib64/redis/modules.
+PREFIX ?= /usr
+MODULE_DIR ?= $(firstword $(wildcard $(PREFIX)/lib64/redis/modules) $(PREFIX)/lib/redis/modules)
+EXAMPLES_DIR = $(PREFIX)/share/doc/redis-ratelimit/examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run top test test-faults fuzz bench bench-instructions lint install uninstall clean
+.PHONY: help setup build run top test test-faults fuzz bench bench-instructions lint \
+	install uninstall clean
 
 help: ## list what there is to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,12 +77,19 @@ lint: ## check format, clippy and documentation, warnings denied
 $(MODULE):
 	$(MAKE) build
 
-install: $(MODULE) ## install the module as it was built (PREFIX=/usr/local)
+install: $(MODULE) ## install the module as it was built, and examples of configuration (PREFIX=/usr)
 	install -D -m 755 $(MODULE) "$(DESTDIR)$(MODULE_DIR)/ratelimit.so"
-	@echo "installed; add to the server's configuration: loadmodule $(MODULE_DIR)/ratelimit.so"
+	install -D -m 644 -t "$(DESTDIR)$(EXAMPLES_DIR)" packaging/ratelimit.conf examples/policies.conf
+	@echo "Add this line to the server's own configuration, such as /etc/redis/redis.conf, and restart it:"
+	@echo
+	@echo "    loadmodule $(MODULE_DIR)/ratelimit.so"
+	@echo
+	@echo "$(EXAMPLES_DIR)/ratelimit.conf has the settings."
 
 uninstall: ## remove what install installed
 	rm -f "$(DESTDIR)$(MODULE_DIR)/ratelimit.so"
+	rm -f "$(DESTDIR)$(EXAMPLES_DIR)/ratelimit.conf" "$(DESTDIR)$(EXAMPLES_DIR)/policies.conf"
+	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(dir $(EXAMPLES_DIR))" 2>/dev/null || true
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -3,6 +3,8 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, process};
 
 use common::policies::policies;
 use common::policy_file::PolicyFile;
@@ -123,6 +125,36 @@ fn a_rewritten_configuration_keeps_them() {
             assert_eq!(policies(&mut client).len(), usize::from(!start[2].is_empty()), "{text}");
         }
     }
+}
+
+#[test]
+fn they_may_stand_in_an_included_file_before_or_after_the_module_is_loaded() {
+    let included = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("included-{}.conf", process::id()));
+    fs::write(&included, "ratelimit.top-size 7\nratelimit.cl-throttle no\n").expect("written");
+    let include = format!("include {}\n", included.display());
+    for text in [format!("loadmodule {{module}}\n{include}"), format!("{include}loadmodule {{module}}\n")] {
+        let mut server = Server::with_configuration(&text);
+        // A rewritten configuration has them itself.
+        for _ in 0..2 {
+            let mut client = server.connect();
+            assert_eq!(settings(&mut client), ["7", "no", ""], "{text}");
+            client.get::<()>("CONFIG REWRITE");
+            server.restart();
+        }
+    }
+    fs::remove_file(included).expect("removed");
+}
+
+#[test]
+fn a_rewritten_configuration_loads_the_module_itself_so_no_included_file_may() {
+    let included = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("loading-{}.conf", process::id()));
+    fs::write(&included, format!("loadmodule {}\n", module().display())).expect("written");
+    let mut server = Server::with_configuration(&format!("include {}\n", included.display()));
+    assert!(server.try_restart());
+    server.connect().get::<()>("CONFIG REWRITE");
+    assert!(!server.try_restart(), "as the README says, it is told twice to load it");
+    assert!(server.log().contains("the server has a module ratelimit already"), "{}", server.log());
+    fs::remove_file(included).expect("removed");
 }
 
 #[test]
