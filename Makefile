@@ -20,7 +20,7 @@ EXAMPLES_DIR = $(PREFIX)/share/doc/redis-ratelimit/examples
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run top test test-faults fuzz bench bench-instructions lint \
-	install uninstall clean
+	install uninstall deb test-package clean
 
 help: ## list what there is to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,12 @@ uninstall: ## remove what install installed
 	rm -f "$(DESTDIR)$(MODULE_DIR)/ratelimit.so"
 	rm -f "$(DESTDIR)$(EXAMPLES_DIR)/ratelimit.conf" "$(DESTDIR)$(EXAMPLES_DIR)/policies.conf"
 	@rmdir "$(DESTDIR)$(EXAMPLES_DIR)" "$(DESTDIR)$(dir $(EXAMPLES_DIR))" 2>/dev/null || true
+
+deb: build ## make a Debian package of the module
+	@scripts/deb
+
+test-package: build ## install the Debian package for real, try it with Debian's server, and remove it again
+	@scripts/test-package
 
 clean: ## remove what was built
 	$(CARGO) clean
