@@ -20,7 +20,7 @@ EXAMPLES_DIR = $(PREFIX)/share/doc/redis-ratelimit/examples
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build run top test test-faults fuzz bench bench-instructions lint \
-	install uninstall deb test-package clean
+	install uninstall deb test-package dist clean
 
 help: ## list what there is to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ deb: build ## make a Debian package of the module
 
 test-package: build ## install the Debian package for real, try it with Debian's server, and remove it again
 	@scripts/test-package
+
+dist: deb ## make what a release consists of, in target/dist
+	@scripts/dist
 
 clean: ## remove what was built
 	$(CARGO) clean
