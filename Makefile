@@ -19,7 +19,7 @@ MODULE_DIR ?= $(firstword $(wildcard $(PREFIX)/lib64/redis/modules) $(PREFIX)/li
 EXAMPLES_DIR = $(PREFIX)/share/doc/redis-ratelimit/examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run top test test-faults fuzz bench bench-instructions lint \
+.PHONY: help setup build run top test test-faults fuzz bench bench-instructions pictures lint \
 	install uninstall deb test-package dist clean
 
 help: ## list what there is to do
@@ -66,6 +66,9 @@ bench: setup ## measure the server's time and memory for each command, beside pl
 bench-instructions: ## count the server's instructions for the same, which no busy machine disturbs
 	@scripts/setup "$(REDIS_SERVER)" valgrind
 	$(CARGO) bench --locked --bench bench -- instructions $(PARTS)
+
+pictures: setup ## draw the pictures of the README anew, from what the limiters decide
+	$(CARGO) run --locked --example pictures
 
 lint: ## check format, clippy and documentation, warnings denied
 	@scripts/setup "$(REDIS_SERVER)" g++
