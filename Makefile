@@ -19,7 +19,7 @@ MODULE_DIR ?= $(firstword $(wildcard $(PREFIX)/lib64/redis/modules) $(PREFIX)/li
 EXAMPLES_DIR = $(PREFIX)/share/doc/redis-ratelimit/examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run top test test-faults fuzz bench bench-instructions pictures lint \
+.PHONY: help setup build run top test test-clients test-faults fuzz bench bench-instructions pictures lint \
 	install uninstall deb test-package dist clean
 
 help: ## list what there is to do
@@ -43,6 +43,11 @@ test: ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
 	@scripts/setup "$(REDIS_SERVER)" tmux "$(REDIS_EXPORTER)"
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
+
+test-clients: ## run the example programs with their clients, under load and without Redis (needs Python 3.11)
+	@scripts/setup "$(REDIS_SERVER)" python3-venv
+	@scripts/setup-clients
+	$(CARGO) test --locked --test clients -- --ignored
 
 # Only what is lost for sure counts: the test harness of Rust has some that is perhaps.
 MEMCHECK := valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite

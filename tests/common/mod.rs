@@ -223,6 +223,25 @@ impl Server {
         (self.child, self.port) = started.unwrap_or_else(|| panic!("the server does not start:\n{}", self.log()));
     }
 
+    /// As [`Self::start_again`], on the port that it had, for clients that wait for it there.
+    pub fn start_again_in_place(&mut self) {
+        let port = self.port;
+        // Another may use the port for a moment.
+        eventually("the server starts on its port", || {
+            self.child = spawn_on(port, &self.folder, &self.wrapper, &self.settings, &self.environment);
+            wait_until_ready(&mut self.child, port)
+        });
+    }
+
+    /// Lets the server hang, connections and all, until [`Self::go_on`].
+    pub fn hang(&self) {
+        signal(&self.child, libc::SIGSTOP);
+    }
+
+    pub fn go_on(&self) {
+        signal(&self.child, libc::SIGCONT);
+    }
+
     /// Gives the server other settings, from its next start on.
     pub fn set(&mut self, settings: &[&str]) {
         self.settings = with_module(settings);
@@ -325,6 +344,16 @@ fn spawn_once(
     environment: &[(&'static str, PathBuf)],
 ) -> (Child, u16) {
     let port = free_port();
+    (spawn_on(port, folder, wrapper, settings, environment), port)
+}
+
+fn spawn_on(
+    port: u16,
+    folder: &Path,
+    wrapper: &[String],
+    settings: &[String],
+    environment: &[(&'static str, PathBuf)],
+) -> Child {
     let program = env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
     let wrapper = wrapper.iter().map(|word| word.replace("{folder}", &folder.to_string_lossy()).into());
     let mut words = wrapper.chain([program.clone()]);
@@ -340,8 +369,7 @@ fn spawn_once(
         .envs(environment.iter().map(|(name, value)| (*name, value)))
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    let child = spawn(&mut command).unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-    (child, port)
+    spawn(&mut command).unwrap_or_else(|error| panic!("{}: {error}", program.display()))
 }
 
 /// Starts a program that ends with the thread of its test, even if that is killed.
@@ -363,10 +391,15 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 
 /// Kills a program that has not been waited for, and its children.
 fn kill(child: &Child) {
+    signal(child, libc::SIGKILL);
+}
+
+/// Sends a signal to a program that has not been waited for, and to its children.
+pub fn signal(child: &Child, signal: i32) {
     let group = i32::try_from(child.id()).expect("a process");
     // SAFETY: a system call on the group of a process that is our child; as long as nobody has waited for it, no other
     // group has its number.
-    unsafe { libc::kill(-group, libc::SIGKILL) };
+    unsafe { libc::kill(-group, signal) };
 }
 
 /// Ends a program and its children, if it has not ended yet.

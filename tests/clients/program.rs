@@ -1,0 +1,145 @@
+//! The example programs as processes, in the environment that `make test-clients` has installed.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::{env, thread};
+
+use super::http::{Address, Connection};
+use crate::common::{end, eventually, free_port, signal, spawn, Server};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The Python that has what the examples need.
+pub fn python() -> Command {
+    let program = Path::new(ROOT).join("target/clients/python/bin/python");
+    assert!(program.exists(), "there is no {}: `make test-clients` installs it", program.display());
+    // The examples' own folder stays as it is, and what they say is there at once.
+    in_folder("python", program, &[("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUNBUFFERED", "1")])
+}
+
+/// The Node that was installed for the tests, where the system's is missing or too old.
+pub fn node() -> Command {
+    let installed = Path::new(ROOT).join("target/clients/python/bin/node");
+    in_folder("node", if installed.exists() { installed } else { "node".into() }, &[])
+}
+
+/// A program that runs in a folder of the examples and knows nothing of what else is set on this machine.
+fn in_folder(folder: &str, program: PathBuf, environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(program);
+    let path = env::var_os("PATH").unwrap_or_default();
+    command.current_dir(example(folder)).env_clear().env("PATH", path).envs(environment.iter().copied());
+    command
+}
+
+/// A file or folder of the examples.
+pub fn example(name: &str) -> PathBuf {
+    Path::new(ROOT).join("examples").join(name)
+}
+
+/// A file of the repository.
+pub fn read(name: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+pub fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}", server.port)
+}
+
+/// A process, gone when it goes out of scope. It may not outlive the server in whose folder its output is.
+pub struct Program {
+    child: Child,
+    name: String,
+    output: PathBuf,
+}
+
+impl Program {
+    pub fn start(server: &Server, name: &str, command: &mut Command) -> Self {
+        let output = server.folder().join(format!("{name}.output"));
+        // A program that is started again goes on in the same file.
+        let file = File::options().create(true).append(true).open(&output).expect("a file");
+        command.stdout(file.try_clone().expect("a file")).stderr(file);
+        let child = spawn(command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self { child, name: name.to_owned(), output }
+    }
+
+    pub fn output(&self) -> String {
+        fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("a status").is_none()
+    }
+
+    /// Ends it at once, whatever it is doing.
+    pub fn kill(&mut self) {
+        end(&mut self.child);
+    }
+
+    /// Asks it to end, as whatever supervises it does, and waits for that.
+    pub fn terminate(&mut self) -> ExitStatus {
+        signal(&self.child, libc::SIGTERM);
+        self.wait()
+    }
+
+    /// Waits until it has ended.
+    pub fn wait(&mut self) -> ExitStatus {
+        eventually("it ends", || !self.is_running());
+        self.child.wait().expect("a status")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let status = self.child.try_wait();
+        end(&mut self.child);
+        if thread::panicking() {
+            eprintln!("the output of {} ({status:?}):\n{}", self.name, self.output());
+        }
+    }
+}
+
+/// A program that answers HTTP.
+pub struct Service {
+    pub program: Program,
+    pub address: Address,
+}
+
+impl Service {
+    /// Starts a program on a free port, by a command that is made for it, and waits until it listens.
+    pub fn start(server: &Server, name: &str, command: impl Fn(&Address) -> Command) -> Self {
+        // Between finding a free port and using it, another may take it: then the program ends.
+        let started = (0..3).find_map(|_| Self::start_at(server, name, Address::Port(free_port()), &command));
+        started.unwrap_or_else(|| panic!("{name} does not start"))
+    }
+
+    /// As [`Self::start`], at an address that nobody else has; `None` if it ends instead.
+    pub fn start_at(
+        server: &Server,
+        name: &str,
+        address: Address,
+        command: impl Fn(&Address) -> Command,
+    ) -> Option<Self> {
+        let mut program = Program::start(server, name, &mut command(&address));
+        let mut is_running = true;
+        eventually("it listens", || {
+            is_running = program.is_running();
+            !is_running || Connection::to(&address).is_ok()
+        });
+        if !is_running {
+            eprintln!("{name} has ended:\n{}", program.output());
+        }
+        is_running.then_some(Self { program, address })
+    }
+}
+
+/// Gives a Python application to the server that runs it.
+pub fn uvicorn(application: &str, address: &Address) -> Command {
+    let mut command = python();
+    command.args(["-m", "uvicorn", application]);
+    match address {
+        Address::Port(port) => command.args(["--host", "127.0.0.1", "--port", &port.to_string()]),
+        Address::Socket(path) => command.arg("--uds").arg(path),
+    };
+    command
+}
