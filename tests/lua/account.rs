@@ -1,0 +1,92 @@
+//! An exact account of one user, and what a script can be expected to tell of it.
+
+use redis_ratelimit::limiter::Quota;
+
+use super::bucket::Bucket;
+use super::script::{Limit, Script};
+use super::Reply;
+use crate::models::{limit, window, AnyModel};
+
+#[derive(Clone)]
+pub struct Account {
+    quota: Quota,
+    exact: AnyModel,
+    bucket: Option<Bucket>,
+    /// When requests were admitted.
+    admitted: Vec<u64>,
+}
+
+fn millis(micros: u64) -> i64 {
+    i64::try_from(micros.div_ceil(1_000)).expect("a wait")
+}
+
+impl Account {
+    pub fn new(script: &Script, limit: &Limit) -> Self {
+        let quota = limit.quota(script);
+        let bucket = match &quota {
+            Quota::TokenBucket(it) | Quota::LeakyBucket(it) => Some(Bucket::new(it, &quota)),
+            _ => None,
+        };
+        Self { quota, exact: AnyModel::new(quota), bucket, admitted: Vec::new() }
+    }
+
+    /// What a request is to be told; it is taken if it is allowed.
+    pub fn request(&mut self, now: u64) -> Reply {
+        let told = Reply::from(self.exact.request(self.quota, 1, false, now));
+        if let Some(bucket) = &mut self.bucket {
+            assert_eq!(bucket.exact(now), told, "two exact accounts differ");
+            if told.allowed {
+                bucket.take(now);
+            }
+        } else if told.allowed {
+            self.admitted.push(now);
+        }
+        told
+    }
+
+    /// The first microsecond from now on at which a request is allowed.
+    pub fn due(&self, now: u64) -> u64 {
+        let allowed = |at: &u64| self.exact.peek(self.quota, 1, *at).allowed;
+        let millis = self.exact.peek(self.quota, 1, now).retry_ms;
+        let latest = now + u64::try_from(millis).expect("a wait") * 1_000;
+        let last_thousand: Vec<u64> = (latest.saturating_sub(999).max(now)..latest).collect();
+        last_thousand.get(last_thousand.partition_point(|at| !allowed(at))).copied().unwrap_or(latest)
+    }
+
+    /// What the script may tell a request: what is exact for the time, the list or the millisecond that it has.
+    pub fn script_may_tell(&self, now: u64) -> Vec<Reply> {
+        match (&self.quota, &self.bucket) {
+            (Quota::SlidingLog(_), _) => vec![self.log_of_distinct_times(now)],
+            (Quota::SlidingCounter(_), _) => vec![self.counter_of_milliseconds(now)],
+            (_, Some(bucket)) => bucket.nearly(now),
+            (_, None) => vec![self.clone().request(now)],
+        }
+    }
+
+    /// The log's set has one member a microsecond.
+    fn log_of_distinct_times(&self, now: u64) -> Reply {
+        let (most, window) = (limit(&self.quota), window(&self.quota));
+        let mut times: Vec<u64> = self.admitted.iter().copied().filter(|time| time + window > now).collect();
+        times.dedup();
+        let leaves = |time: Option<&u64>| time.map_or(0, |time| millis(time + window - now));
+        match i64::try_from(most).expect("few") - i64::try_from(times.len()).expect("few") {
+            0 => Reply { allowed: false, numbers: [0, leaves(times.first()), leaves(times.last()), 0] },
+            room => Reply { allowed: true, numbers: [room - 1, 0, millis(window), 0] },
+        }
+    }
+
+    /// The counter has the time in milliseconds, and knows of no moment before the next window at which there is room.
+    fn counter_of_milliseconds(&self, now: u64) -> Reply {
+        let (now, window) = (now - now % 1_000, window(&self.quota));
+        let left = window - now % window;
+        let Reply { allowed, numbers } = self.exact.clone().request(self.quota, 1, false, now).into();
+        let wait = if allowed { 0 } else { millis(left) };
+        Reply { allowed, numbers: [numbers[0], wait, millis(left + window), 0] }
+    }
+}
+
+/// Whether each number that the script tells is one of those that it may tell with this decision.
+pub fn is_explained(script: &Reply, may_tell: &[Reply]) -> bool {
+    let alike = || may_tell.iter().filter(|told| told.allowed == script.allowed);
+    (0..script.numbers.len()).all(|index| alike().any(|told| told.numbers[index] == script.numbers[index]))
+}

@@ -1,0 +1,42 @@
+//! How often a script and its command tell something else.
+
+use super::page::number;
+use super::Reply;
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Tally {
+    pub requests: u64,
+    pub denied: u64,
+    /// The script allows what is denied.
+    pub too_early: u64,
+    /// The script denies what is allowed.
+    pub too_late: u64,
+    /// Both decide alike, and one of the numbers is another.
+    pub numbers: [u64; 4],
+    /// The script tells that less than nothing remains.
+    pub negative: u64,
+}
+
+impl Tally {
+    pub fn count(&mut self, script: &Reply, command: &Reply) {
+        self.requests += 1;
+        self.denied += u64::from(!command.allowed);
+        self.negative += u64::from(script.numbers[0] < 0);
+        match (script.allowed, command.allowed) {
+            (true, false) => self.too_early += 1,
+            (false, true) => self.too_late += 1,
+            _ => {
+                for (count, (one, other)) in self.numbers.iter_mut().zip(script.numbers.iter().zip(command.numbers)) {
+                    *count += u64::from(*one != other);
+                }
+            }
+        }
+    }
+
+    /// As a row of a table.
+    pub fn row(&self, title: &str) -> String {
+        let decisions = [self.requests, self.denied, self.too_early, self.too_late];
+        let cells: Vec<String> = decisions.into_iter().chain(self.numbers).map(number).collect();
+        format!("| {title} | {} |", cells.join(" | "))
+    }
+}
