@@ -80,6 +80,7 @@ lint: ## check format, clippy and documentation, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --quiet --document-private-items
 
 # Built only if it is not there, so that `sudo make install` needs no cargo.
 $(MODULE):
