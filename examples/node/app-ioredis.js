@@ -15,7 +15,7 @@ const redis = new Redis(REDIS_URL, {
   // could take twice from the limit.
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
-  // A connection that leaves requests without a reply for two seconds is given up.
+  // A connection that leaves requests without a reply is given up.
   socketTimeout: 4 * PATIENCE,
   connectTimeout: 4 * PATIENCE,
   retryStrategy: (tries) => Math.min(tries * 50, 500),

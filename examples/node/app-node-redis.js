@@ -12,7 +12,7 @@ const redis = createClient({
   url: REDIS_URL,
   // While there is no connection, requests fail at once instead of being kept for later.
   disableOfflineQueue: true,
-  // A connection that is silent for two seconds, though it is pinged, is given up.
+  // A connection that is silent, though it is pinged, is given up.
   pingInterval: 2 * PATIENCE,
   socket: { connectTimeout: 4 * PATIENCE, socketTimeout: 4 * PATIENCE, reconnectStrategy: (tries) => Math.min(tries * 50, 500) },
 });

@@ -229,3 +229,30 @@ fn jobs_that_make_no_sense_are_set_aside_and_the_others_done() {
     assert_eq!(BTreeSet::from_iter(failed), BTreeSet::from_iter(bad));
     assert!(worker.is_running());
 }
+
+#[test]
+#[ignore = "needs what `make test-clients` installs"]
+fn a_restart_of_redis_loses_no_job_and_forgives_no_token() {
+    let Some(mut server) = Server::with_clock(&["--appendonly", "yes"]) else { return };
+    let upstream = Upstream::start(|body| {
+        thread::sleep(Duration::from_millis(50));
+        Some(answering(asked(body).0))
+    });
+    let mut worker = worker(&server, &upstream.url, "one");
+    let mut client = server.connect();
+    let ids: BTreeSet<String> = (0..40).map(|number| format!("job{number}")).collect();
+    for id in &ids {
+        queue(&mut client, id, "red", 60, 60);
+    }
+    eventually("some are done", || client.get::<usize>("LLEN llm:done") >= 10);
+    server.stop();
+    server.start_again_in_place();
+    let mut client = server.connect();
+    eventually("all are done", || client.get::<Vec<String>>("KEYS llm:[jt]*").is_empty());
+    let done: Vec<String> = client.get("LRANGE llm:done 0 -1");
+    let done = done.iter().map(|result| serde_json::from_str::<Value>(result).expect("JSON"));
+    assert_eq!(done.map(|it| it["id"].as_str().expect("an id").to_owned()).collect::<BTreeSet<_>>(), ids);
+    // What was reserved or not given back at that time stays used; nothing that the model used is forgotten.
+    assert!(used_by(&mut client, "red") >= 60 * 40);
+    assert!(worker.is_running());
+}

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::http::{get, Message};
 use super::program::{read, uvicorn, Service};
 use super::web::load;
-use crate::common::Server;
+use crate::common::{eventually, Server};
 
 const FILE: &str = "examples/python/quickstart.py";
 
@@ -53,4 +53,18 @@ fn ten_pass_at_once_and_then_one_a_second() {
     server.clock().advance_ms(1);
     assert_eq!(ask().status(), 200);
     assert_denied(&ask());
+}
+
+#[test]
+#[ignore = "needs what `make test-clients` installs"]
+fn it_answers_an_error_while_redis_is_away_and_goes_on_when_it_is_back() {
+    let mut server = Server::start(&[]);
+    let mut service = start(&server);
+    let status = |service: &Service| get(&service.address, &[]).expect("an answer").status();
+    assert_eq!(status(&service), 200);
+    server.stop();
+    assert_eq!(status(&service), 500);
+    server.start_again_in_place();
+    eventually("it limits again", || status(&service) == 200);
+    assert!(service.program.is_running());
 }
