@@ -9,7 +9,7 @@ use common::{eventually, Server};
 
 #[test]
 fn everything_is_restored_from_a_snapshot() {
-    let Some(mut server) = Server::with_clock(&["--dbfilename", "dump.rdb"]) else { return };
+    let mut server = Server::with_clock(&["--dbfilename", "dump.rdb"]);
     let mut client = server.connect();
     send(&mut server, &mut client, 2_000);
     let before = all_digests(&mut client);
@@ -23,7 +23,7 @@ fn everything_is_restored_from_a_snapshot() {
 fn everything_is_restored_from_the_append_only_file() {
     for preamble in ["yes", "no"] {
         let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", preamble, "--appendfsync", "always"];
-        let Some(mut server) = Server::with_clock(&settings) else { return };
+        let mut server = Server::with_clock(&settings);
         let mut client = server.connect();
         send(&mut server, &mut client, 1_000);
         let before = all_digests(&mut client);
@@ -62,7 +62,7 @@ fn a_long_log_is_rewritten_piece_by_piece() {
 
 #[test]
 fn a_rewritten_file_can_be_piped_into_a_running_server() {
-    let Some(mut server) = Server::with_clock(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]) else { return };
+    let mut server = Server::with_clock(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
     let mut client = server.connect();
     send(&mut server, &mut client, 500);
     client.get::<()>("PERSIST slidinglog0");
@@ -71,7 +71,7 @@ fn a_rewritten_file_can_be_piped_into_a_running_server() {
     let expected = all_digests(&mut client);
     assert!(expected.iter().any(|(_, (_, expires))| *expires == -1));
 
-    let Some(mut other) = Server::with_clock(&[]) else { return };
+    let mut other = Server::with_clock(&[]);
     let now = server.clock().now();
     other.clock().set(now);
     let base = fs::read_dir(server.folder().join("appendonlydir"))
@@ -114,7 +114,7 @@ fn commands(mut file: &[u8]) -> Vec<Vec<&[u8]>> {
 #[test]
 fn the_append_only_file_is_loaded_whatever_the_clock_says_by_then() {
     let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"];
-    let Some(mut server) = Server::with_clock(&settings) else { return };
+    let mut server = Server::with_clock(&settings);
     let mut client = server.connect();
     send(&mut server, &mut client, 500);
     let now = server.clock().now();

@@ -86,7 +86,7 @@ fn send_some(client: &mut Client) {
 
 #[test]
 fn the_reply_is_a_map_in_both_protocols() {
-    let Some(server) = Server::with_clock(&[]) else { return };
+    let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let probes = Counted::of(client.get("RL.STATS"));
     assert_eq!(probes.row("FIXEDWINDOW").requests(), [2, 0, 0, 0], "the harness has looked at the clock");
@@ -285,7 +285,7 @@ fn errors_count_nothing() {
 
 #[test]
 fn a_reset_counts_from_zero_and_leaves_the_keys() {
-    let Some(mut server) = Server::with_clock(&[]) else { return };
+    let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     send_some(&mut client);
     client.get::<()>("RL.POLICY SET unused SLIDINGLOG 2 1d");

@@ -35,9 +35,9 @@ fn throttle_many(server: &mut Server, client: &mut Client, prefix: &str) {
 #[test]
 fn replicas_and_the_append_only_file_follow() {
     let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--repl-diskless-sync-delay", "0"];
-    let Some(mut primary) = Server::with_clock(&settings) else { return };
-    let Some(mut behind) = Server::with_clock(&["--appendonly", "yes"]) else { return };
-    let Some(mut ahead) = Server::with_clock(&[]) else { return };
+    let mut primary = Server::with_clock(&settings);
+    let mut behind = Server::with_clock(&["--appendonly", "yes"]);
+    let mut ahead = Server::with_clock(&[]);
     let (mut client, now) = (primary.connect(), primary.clock().now());
     behind.clock().set(now - 3_600_000_000);
     // By this clock all strings and keys have expired; only the primary decides that.
@@ -73,8 +73,8 @@ fn replicas_and_the_append_only_file_follow() {
 #[test]
 fn nobody_is_told_of_what_was_denied() {
     let settings = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"];
-    let Some(mut primary) = Server::with_clock(&settings) else { return };
-    let Some(replica) = Server::with_clock(&[]) else { return };
+    let mut primary = Server::with_clock(&settings);
+    let replica = Server::with_clock(&[]);
     let mut client = primary.connect();
     let mut follower = attach(&replica, &primary);
     let full_at = nanoseconds(&mut primary, 5_000);
@@ -99,8 +99,8 @@ fn nobody_is_told_of_what_was_denied() {
 
 #[test]
 fn transactions_and_scripts_take_it_over() {
-    let Some(mut primary) = Server::with_clock(&["--repl-diskless-sync-delay", "0"]) else { return };
-    let Some(replica) = Server::with_clock(&[]) else { return };
+    let mut primary = Server::with_clock(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::with_clock(&[]);
     let mut client = primary.connect();
     let mut follower = attach(&replica, &primary);
     let full_at = nanoseconds(&mut primary, 2_000);
@@ -129,7 +129,7 @@ fn transactions_and_scripts_take_it_over() {
 
 #[test]
 fn a_file_of_commands_that_redis_cell_wrote_is_loaded() {
-    let Some(mut server) = Server::with_clock(&[]) else { return };
+    let mut server = Server::with_clock(&[]);
     let full_at = nanoseconds(&mut server, 2_000);
     let expires = server.clock().now() / 1_000 + 2_000;
     // It appends its command as it came, whatever was answered.

@@ -12,10 +12,7 @@ const SPAN: u64 = 59_000_000;
 
 /// What a plain key, the limiters and the scripts take, and logs of several lengths.
 pub fn measure(progress: &Progress) -> Vec<Memory> {
-    let Some(mut server) = Server::with_clock(&[]) else {
-        eprintln!("memory is not measured: the server's clock cannot be held, as spacing a log's entries takes");
-        return Vec::new();
-    };
+    let mut server = Server::with_clock(&[]);
     let mut found = Vec::new();
     let mut add = |name: &str, script: Option<f64>, bytes: f64| {
         found.push(Memory { name: name.to_owned(), bytes, script });

@@ -72,7 +72,7 @@ fn used_by(client: &mut Client, team: &str) -> i64 {
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
 fn what_is_used_is_exactly_what_the_model_says() {
-    let Some(server) = Server::with_clock(&[]) else { return };
+    let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let upstream = Upstream::start(|body| Some(answering(asked(body).0)));
     let mut workers = ["one", "two"].map(|name| worker(&server, &upstream.url, name));
@@ -99,7 +99,7 @@ fn what_is_used_is_exactly_what_the_model_says() {
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
 fn what_is_refused_is_given_back_and_what_is_lost_may_have_been_used() {
-    let Some(server) = Server::with_clock(&[]) else { return };
+    let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let choices = json!([{"message": {"content": "text"}}]);
     let answers: [Answer; 8] = [
@@ -134,7 +134,7 @@ fn what_is_refused_is_given_back_and_what_is_lost_may_have_been_used() {
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
 fn a_model_that_is_not_there_costs_nothing() {
-    let Some(server) = Server::with_clock(&[]) else { return };
+    let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let _worker = worker(&server, &format!("http://127.0.0.1:{}/", free_port()), "one");
     (0..10).for_each(|number| queue(&mut client, &format!("job{number}"), "red", 1, 100));
@@ -146,7 +146,7 @@ fn a_model_that_is_not_there_costs_nothing() {
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
 fn what_can_never_be_had_is_refused_and_all_there_is_can_be() {
-    let Some(server) = Server::with_clock(&[]) else { return };
+    let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let upstream = Upstream::start(|body| Some(answering(asked(body).0)));
     let _worker = worker(&server, &upstream.url, "one");
@@ -166,7 +166,7 @@ fn what_can_never_be_had_is_refused_and_all_there_is_can_be() {
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
 fn no_more_is_reserved_than_there_is_and_the_others_wait() {
-    let Some(mut server) = Server::with_clock(&[]) else { return };
+    let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let (held, is_open) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
     let upstream = Upstream::start({
@@ -233,7 +233,7 @@ fn jobs_that_make_no_sense_are_set_aside_and_the_others_done() {
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
 fn a_restart_of_redis_loses_no_job_and_forgives_no_token() {
-    let Some(mut server) = Server::with_clock(&["--appendonly", "yes"]) else { return };
+    let mut server = Server::with_clock(&["--appendonly", "yes"]);
     let upstream = Upstream::start(|body| {
         thread::sleep(Duration::from_millis(50));
         Some(answering(asked(body).0))

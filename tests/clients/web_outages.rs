@@ -70,7 +70,7 @@ pub fn a_stop_of_redis_is_survived(app: App) {
 /// Each of some threads is a user, and goes on until its limit is used up after the restart.
 pub fn a_restart_under_load_is_survived_and_forgives_nothing(app: App) {
     for choice in [Open, Closed] {
-        let Some(mut server) = Server::with_clock(&["--appendonly", "yes"]) else { return };
+        let mut server = Server::with_clock(&["--appendonly", "yes"]);
         let mut service = app.start_patient(&server, choice);
         let (over, unanswered) = (AtomicBool::new(false), AtomicUsize::new(0));
         let passed: Vec<usize> = thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn until_denied(
 
 pub fn while_redis_hangs_answers_come_soon_and_none_is_charged_twice(app: App) {
     for choice in [Open, Closed] {
-        let Some(server) = Server::with_clock(&[]) else { return };
+        let server = Server::with_clock(&[]);
         let mut service = app.start(&server, choice);
         server.hang();
         // Some at once, and then one by one.

@@ -81,30 +81,24 @@ impl Server {
         Self::try_launch(wrapper, with_module(settings), environment, false)
     }
 
-    /// A server with the module whose clock the test holds; `None` on servers that do not follow such a clock, for
-    /// which these tests say nothing.
-    pub fn with_clock(settings: &[&str]) -> Option<Self> {
+    /// A server with the module whose clock the test holds.
+    pub fn with_clock(settings: &[&str]) -> Self {
         Self::with_clock_under(&[], settings)
     }
 
     /// As [`Self::with_clock`], with the server run by another program.
-    pub fn with_clock_under(wrapper: &[String], settings: &[&str]) -> Option<Self> {
+    pub fn with_clock_under(wrapper: &[String], settings: &[&str]) -> Self {
         let mut server = Self::launch(wrapper, with_module(settings), Vec::new(), true);
         let mut client = server.connect();
         // Neither the server nor the module in it may take its time from elsewhere, now or when it has moved.
-        let follows = [START + 1_000_000, START].iter().all(|&now| {
+        for (now, until_midnight) in [(START + 1_000_000, 86_399_000), (START, 86_400_000)] {
             server.clock().set(now);
             let (seconds, micros): (u64, u64) = client.get("TIME");
-            let until_midnight = client.limit("RL.FIXEDWINDOW probe 10 1d")[4];
+            assert_eq!(seconds * 1_000_000 + micros, now, "the server's clock is another");
+            assert_eq!(client.limit("RL.FIXEDWINDOW probe 10 1d")[4], until_midnight, "the module's clock is another");
             client.get::<()>("DEL probe");
-            seconds * 1_000_000 + micros == now && until_midnight == if now == START { 86_400_000 } else { 86_399_000 }
-        });
-        if !follows {
-            // Valkey from 8.1 on has a clock of its own; anywhere else the test's clock must be broken.
-            assert!(client.valkey_version() >= Some((8, 1)), "the server does not follow the test's clock");
-            eprintln!("skipped: this server does not follow a clock that is held");
         }
-        follows.then_some(server)
+        server
     }
 
     /// A server with something more in its environment.

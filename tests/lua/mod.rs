@@ -31,19 +31,18 @@ pub struct Both {
 }
 
 impl Both {
-    /// `None` on servers that do not follow the test's clock.
-    pub fn of(script: &'static Script) -> Option<Self> {
+    pub fn of(script: &'static Script) -> Self {
         Self::with(script, &[])
     }
 
     /// As [`Self::of`], with settings of the server.
-    pub fn with(script: &'static Script, settings: &[&str]) -> Option<Self> {
-        let mut server = Server::with_clock(settings)?;
+    pub fn with(script: &'static Script, settings: &[&str]) -> Self {
+        let mut server = Server::with_clock(settings);
         let mut client = server.connect();
         let sha = script.load(&mut client);
         // A moment like any other: no boundary of anything.
         server.clock().set(START + 12_345_678_901);
-        Some(Self { server, client, script, sha, user: 0 })
+        Self { server, client, script, sha, user: 0 }
     }
 
     pub fn now(&mut self) -> u64 {
