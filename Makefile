@@ -19,7 +19,7 @@ MODULE_DIR ?= $(firstword $(wildcard $(PREFIX)/lib64/redis/modules) $(PREFIX)/li
 EXAMPLES_DIR = $(PREFIX)/share/doc/redis-ratelimit/examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run top test test-clients test-faults fuzz bench bench-instructions pictures lint \
+.PHONY: help setup build run top test test-servers test-clients test-faults fuzz bench bench-instructions pictures lint \
 	install uninstall deb test-package dist clean
 
 help: ## list what there is to do
@@ -44,6 +44,12 @@ test: ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
 
+# All servers that are supported, as scripts/get-server knows them.
+SERVERS ?= redis-7.0 redis-8.0 valkey-8.0 valkey-8.1 valkey-9.1
+test-servers: build ## run the tests on every supported server, with the module as it is shipped (SERVERS="valkey-9.1" for some)
+	@scripts/setup "$(REDIS_SERVER)" tmux "$(REDIS_EXPORTER)"
+	CARGO="$(CARGO)" scripts/test-servers "$(MODULE)" $(SERVERS)
+
 test-clients: ## run the example programs with their clients, under load and without Redis (needs Python 3.11)
 	@scripts/setup "$(REDIS_SERVER)" python3-venv
 	@scripts/setup-clients
@@ -51,11 +57,10 @@ test-clients: ## run the example programs with their clients, under load and wit
 
 # Only what is lost for sure counts: the test harness of Rust has some that is perhaps.
 MEMCHECK := valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite
-test-faults: build ## run the longer tests, the live module under valgrind, and all tests on the module as it is shipped
-	@scripts/setup "$(REDIS_SERVER)" valgrind tmux "$(REDIS_EXPORTER)"
+test-faults: build ## run the longer tests, and the live module under valgrind
+	@scripts/setup "$(REDIS_SERVER)" valgrind
 	$(CARGO) test --locked --lib --config "target.'cfg(unix)'.runner = '$(MEMCHECK)'"
 	$(CARGO) test --locked --test memcheck -- --ignored
-	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked
 	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked --test memory -- --ignored
 
 # How long `make fuzz` goes on with each target.
