@@ -80,7 +80,7 @@ fn a_panic_while_policies_are_loaded_is_a_refusal_of_the_file() {
 
 #[test]
 fn a_panic_in_what_happens_by_itself_is_caught() {
-    for entry in ["event", "timer", "setting", "info"] {
+    for entry in ["event", "timer", "cron", "setting", "info"] {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", entry);
         let mut client = server.connect();
         client.get::<()>("RL.POLICY SET policy FIXEDWINDOW 10 1d");

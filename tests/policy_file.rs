@@ -3,28 +3,18 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::{symlink, PermissionsExt};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::policies::{policies, set_policies};
-use common::policy_file::{with_end, PolicyFile};
+use common::policy_file::{wait_for_looks, PolicyFile, NO_SUCH_FILE, REFUSED};
 use common::replicas::{attach, catch_up};
-use common::{eventually, module, Client, Server};
+use common::{eventually, module, Server, START};
 use redis::Value;
 
 const API: &str = "api TOKENBUCKET 100 10/s FIXEDWINDOW 1000 1d";
 const LOGIN: &str = "login SLIDINGLOG 5 1m";
 const OTHER: &str = "other LEAKYBUCKET 7 7/d";
-
-const REFUSED: &str = "redis-ratelimit: the policy file is refused, the policies in force stay";
-const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
-
-/// Waits until the file has been looked at a few times: it is, once a second.
-fn wait_for_looks(client: &mut Client) {
-    let second = client.number("uptime_in_seconds");
-    eventually("time passes", || client.number("uptime_in_seconds") > second + 3);
-}
 
 #[test]
 fn a_file_has_a_policy_a_line() {
@@ -128,10 +118,10 @@ fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
     };
     refused(NO_SUCH_FILE);
     file.replace_by_pipe();
-    refused("not a file");
+    refused("not a regular file");
     fs::remove_file(&file.path).expect("removed");
     fs::create_dir(&file.path).expect("a folder");
-    refused("not a file");
+    refused("not a regular file");
     assert!(
         reason(&["policy-file"]).contains("redis-ratelimit cannot be loaded: the argument 'policy-file' needs a value")
     );
@@ -195,7 +185,7 @@ fn policies_stay_when_the_file_goes() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
-    for (number, problem) in [NO_SUCH_FILE, "not a file"].iter().enumerate() {
+    for (number, problem) in [NO_SUCH_FILE, "not a regular file"].iter().enumerate() {
         if number == 0 {
             fs::remove_file(&file.path).expect("removed");
         } else {
@@ -211,6 +201,82 @@ fn policies_stay_when_the_file_goes() {
         eventually("it is back", || policies(&mut client) == [LOGIN]);
         file.replace(API);
         eventually("it changes", || policies(&mut client) == [API]);
+    }
+}
+
+#[test]
+fn a_file_that_was_gone_may_come_back_empty_or_as_it_was() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    let refusals = || server.log().matches(REFUSED).count();
+    // Whatever it could not be read for is forgotten once it can be.
+    for (number, (text, expected)) in [("", &[][..]), (API, &[API]), (API, &[API]), ("", &[])].into_iter().enumerate() {
+        fs::remove_file(&file.path).expect("removed");
+        eventually("it is missed", || refusals() == number + 1);
+        let changes = server.log().matches("the policy file has changed").count();
+        file.replace(text);
+        eventually("it is back", || server.log().matches("the policy file has changed").count() == changes + 1);
+        assert_eq!(policies(&mut client), expected);
+    }
+}
+
+#[test]
+fn a_second_and_different_problem_is_told_too() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let problems = [
+        ("line 1: a policy needs a limit", "nonsense".to_owned()),
+        (NO_SUCH_FILE, String::new()),
+        ("not a regular file", String::new()),
+        ("too large for a file of policies", "#".repeat(16 << 20)),
+        ("line 2: the policy 'api' is there twice", [API, API].join("\n")),
+        (NO_SUCH_FILE, String::new()),
+    ];
+    for (number, (problem, text)) in problems.iter().enumerate() {
+        match *problem {
+            NO_SUCH_FILE => fs::remove_file(&file.path).expect("removed"),
+            "not a regular file" => file.replace_by_pipe(),
+            _ => file.replace(text),
+        }
+        let told = format!("{REFUSED}: {}: {problem}", file.path);
+        eventually(problem, || server.log().lines().filter(|line| line.contains(REFUSED)).count() == number + 1);
+        assert!(server.log().lines().rfind(|line| line.contains(REFUSED)).expect("a line").contains(&told));
+        assert_eq!(policies(&mut server.connect()), [API]);
+    }
+}
+
+#[test]
+fn a_file_that_is_empty_because_it_is_being_written_is_not_taken_for_whole() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    let start = Instant::now();
+    fs::write(&file.path, "").expect("written");
+    let mut seen = Vec::new();
+    while start.elapsed() < Duration::from_millis(1_400) {
+        seen.push(policies(&mut client));
+    }
+    // On a machine that is so busy it may have been left alone for long enough.
+    if start.elapsed() < Duration::from_millis(1_900) {
+        assert!(seen.iter().all(|seen| *seen == [API]), "a file without a text was taken for whole");
+    }
+    eventually("what stays empty is taken", || policies(&mut client).is_empty());
+}
+
+#[test]
+fn it_is_looked_at_every_second_whatever_the_clock_does() {
+    let file = PolicyFile::new(API);
+    let mut server = Server::with_clock(&file.setting());
+    let mut client = server.connect();
+    for (number, now) in [START, START - 60_000_000, 0, START + 3_600_000_000, START].into_iter().enumerate() {
+        server.clock().set(now);
+        let policy = format!("api FIXEDWINDOW {} 1h", number + 1);
+        file.replace(&policy);
+        let start = Instant::now();
+        eventually("the change is noticed", || policies(&mut client) == [&*policy]);
+        // Long enough for a machine that is busy, and not for a clock that was turned back by a minute.
+        assert!(start.elapsed() < Duration::from_secs(20), "only after {:?} at {now}", start.elapsed());
     }
 }
 
@@ -241,68 +307,6 @@ fn load_reads_it_at_once_and_whole_or_not_at_all() {
     client.get::<()>("RL.POLICY DEL api");
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
     assert_eq!(policies(&mut client), [API]);
-}
-
-#[test]
-fn save_writes_what_is_in_force() {
-    let file = PolicyFile::new(&format!("# Policies\n{LOGIN}\n"));
-    let link = file.folder.join("link").to_string_lossy().into_owned();
-    symlink(&file.path, &link).expect("a link");
-    fs::set_permissions(&file.path, fs::Permissions::from_mode(0o640)).expect("permissions");
-    let mut server = Server::start(&["--ratelimit.policy-file", &link]);
-    let mut client = server.connect();
-    set_policies(&mut client, &[OTHER, "api tokenbucket 100 10/s fixedwindow 1000 1d"]);
-    assert_eq!(client.get::<i64>("RL.POLICY DEL login"), 1);
-    wait_for_looks(&mut client);
-    assert_eq!(policies(&mut client), [API, OTHER], "a file that has not changed was read");
-    // Whoever reads it meanwhile has the old one, whole: another is put in its place.
-    let before = fs::File::open(&file.path).expect("a file");
-    assert_eq!(client.get::<String>("RL.POLICY SAVE"), "OK");
-    assert_eq!(std::io::read_to_string(before).expect("a text"), format!("# Policies\n{LOGIN}\n"));
-    assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{OTHER}\n"));
-    assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
-    assert_eq!(fs::metadata(&file.path).expect("a file").permissions().mode() & 0o777, 0o640);
-    assert_eq!(fs::read_dir(&file.folder).expect("files").count(), 2, "something was left behind");
-    server.restart();
-    let mut client = server.connect();
-    assert_eq!(policies(&mut client), [API, OTHER]);
-
-    fs::remove_dir_all(&file.folder).expect("removed");
-    assert_eq!(client.error("RL.POLICY SAVE"), format!("ERR {link}: {NO_SUCH_FILE}"));
-    assert_eq!(policies(&mut client), [API, OTHER]);
-}
-
-#[test]
-fn save_overwrites_nothing_that_it_has_not_read() {
-    let file = PolicyFile::new(API);
-    let server = file.server(&[]);
-    let mut client = server.connect();
-    set_policies(&mut client, &[OTHER]);
-    // Somebody has edited it, well or badly, or just now.
-    for text in [LOGIN, "login SLIDINGLOG 5"] {
-        file.replace(text);
-        let error = client.error("RL.POLICY SAVE");
-        let problem = "changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since";
-        assert_eq!(error, format!("ERR {}: {problem}", file.path));
-        assert_eq!(fs::read_to_string(&file.path).expect("a text"), with_end(text));
-    }
-    eventually("it is refused", || server.log().contains(REFUSED));
-    assert!(client.error("RL.POLICY SAVE").contains("changed since it was read"));
-    // Nor what happens to be where it writes first.
-    file.replace(API);
-    assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
-    set_policies(&mut client, &[LOGIN]);
-    let victim = file.folder.join("victim");
-    fs::write(&victim, "precious").expect("written");
-    symlink(&victim, format!("{}.{}.tmp", file.path, server.pid())).expect("a link");
-    assert_eq!(client.get::<String>("RL.POLICY SAVE"), "OK");
-    assert_eq!(fs::read_to_string(&victim).expect("a text"), "precious");
-    assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{LOGIN}\n"));
-    assert!(!fs::symlink_metadata(&file.path).expect("a file").is_symlink());
-    // A file that is gone is made again.
-    fs::remove_file(&file.path).expect("removed");
-    assert_eq!(client.get::<String>("RL.POLICY SAVE"), "OK");
-    assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{LOGIN}\n"));
 }
 
 #[test]

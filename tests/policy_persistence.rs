@@ -3,10 +3,11 @@
 mod common;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use common::policies::{policies, set_policies};
 use common::replicas::{attach, catch_up};
-use common::{eventually, facts_file, Server};
+use common::{eventually, facts_file, Server, START};
 
 const API: &str = "api TOKENBUCKET 100 10/s FIXEDWINDOW 1000 1d";
 const LOGIN: &str = "login SLIDINGLOG 5 1m";
@@ -140,25 +141,29 @@ fn a_file_is_not_rewritten_without_them_while_writes_are_paused() {
 }
 
 #[test]
-fn what_could_not_be_written_during_a_pause_is_written_after_it() {
-    let mut server = Server::start(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
-    let mut client = server.connect();
-    set_policies(&mut client, &[API, LOGIN]);
-    // The pause begins after the fork, and before anything else is done.
-    let mut pipeline = redis::pipe();
-    pipeline.cmd("BGREWRITEAOF").cmd("CLIENT").arg("PAUSE").arg("600000").arg("WRITE");
-    client.pipeline(&pipeline.get_packed_pipeline(), 2);
-    client.wait_for_files();
-    assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
-    // Longer than it takes to try.
-    let second = client.number("uptime_in_seconds");
-    eventually("time passes", || client.number("uptime_in_seconds") > second + 1);
-    assert!(server.is_running());
-    assert_eq!(fs::read(facts_file(&server)).expect("bytes"), b"", "nothing may be written now");
-    client.get::<()>("CLIENT UNPAUSE");
-    eventually("they are written", || fs::read_to_string(facts_file(&server)).expect("text").contains("login"));
-    server.restart();
-    assert_eq!(policies(&mut server.connect()), [API, LOGIN]);
+fn what_could_not_be_written_during_a_pause_is_written_after_it_whatever_the_clock_did() {
+    for turned_back_by in [0, 3_600_000_000] {
+        let mut server = Server::with_clock(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
+        server.clock().run_from(START);
+        let mut client = server.connect();
+        set_policies(&mut client, &[API, LOGIN]);
+        // The pause begins after the fork, and before anything else is done.
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("BGREWRITEAOF").cmd("CLIENT").arg("PAUSE").arg("600000").arg("WRITE");
+        client.pipeline(&pipeline.get_packed_pipeline(), 2);
+        client.wait_for_files();
+        assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
+        // Longer than it takes to try.
+        let start = Instant::now();
+        eventually("time passes", || start.elapsed() > Duration::from_secs(1));
+        assert!(server.is_running());
+        assert_eq!(fs::read(facts_file(&server)).expect("bytes"), b"", "nothing may be written now");
+        server.clock().run_from(START - turned_back_by);
+        client.get::<()>("CLIENT UNPAUSE");
+        eventually("they are written", || fs::read_to_string(facts_file(&server)).expect("text").contains("login"));
+        server.restart();
+        assert_eq!(policies(&mut server.connect()), [API, LOGIN]);
+    }
 }
 
 #[test]

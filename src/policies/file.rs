@@ -13,7 +13,8 @@ const MAX_SIZE: usize = 16 << 20;
 
 /// How long a file must have been left alone before it is read without anybody having asked: it may be half written.
 const SETTLED: Duration = Duration::from_millis(100);
-/// The same for a file whose last line has no end. Such a line may be a part of one, and mean something else: `1` of `1d`.
+/// The same for a file whose last line has no end, or which is empty. Such a line may be a part of one, and mean something
+/// else: `1` of `1d`. And a file that is written in place is empty first.
 const SETTLED_WITHOUT_END: Duration = Duration::from_secs(2);
 
 /// The file, and what was last seen of it.
@@ -23,8 +24,26 @@ pub struct PolicyFile {
     seen: Option<Stamp>,
     /// The text of the policies that were read last. To read it again would change nothing.
     text: Option<Vec<u8>>,
-    /// The text that was refused since then, or nothing where the file could not be read. There is nothing new to say of it.
-    refused: Option<Vec<u8>>,
+    /// What was refused since then. There is nothing new to say of it.
+    refused: Option<Refused>,
+}
+
+/// A file that is not in force.
+enum Refused {
+    /// It could be read, and this is its text.
+    Text(Vec<u8>),
+    /// It could not be read, for this reason.
+    Unreadable(String),
+}
+
+impl Refused {
+    fn is_the_same(&self, found: &io::Result<Vec<u8>>) -> bool {
+        match (self, found) {
+            (Self::Text(refused), Ok(text)) => refused == text,
+            (Self::Unreadable(reason), Err(error)) => *reason == error.to_string(),
+            _ => false,
+        }
+    }
 }
 
 /// What is different when a file has changed.
@@ -81,48 +100,52 @@ impl PolicyFile {
             return None;
         }
         let text = read(&self.path);
-        if age < SETTLED_WITHOUT_END && text.as_ref().is_ok_and(|text| text.last().is_some_and(|&byte| byte != b'\n')) {
+        if age < SETTLED_WITHOUT_END && text.as_ref().is_ok_and(|text| text.last() != Some(&b'\n')) {
             return None;
         }
         self.seen = stamp;
-        let text_or_nothing = text.as_deref().unwrap_or_default();
-        if self.refused.as_deref() == Some(text_or_nothing) {
-            return None;
-        }
-        if text.is_ok() && self.text.as_deref() == Some(text_or_nothing) {
-            self.refused = None;
-            return None;
-        }
-        Some(self.take(text))
+        let is_known = match &self.refused {
+            Some(refused) => refused.is_the_same(&text),
+            None => text.as_ref().ok() == self.text.as_ref(),
+        };
+        (!is_known).then(|| self.take(text))
     }
 
     /// Makes policies of what was read.
     fn take(&mut self, text: io::Result<Vec<u8>>) -> Result<Policies, String> {
-        let parsed = match &text {
-            Ok(text) => Policies::parse(text).map_err(|bad| bad.to_string()),
-            Err(error) => Err(error.to_string()),
+        let (refused, problem) = match text {
+            Err(error) => (Refused::Unreadable(error.to_string()), error.to_string()),
+            Ok(text) => match Policies::parse(&text) {
+                Err(bad) => (Refused::Text(text), bad.to_string()),
+                Ok(policies) => {
+                    (self.text, self.refused) = (Some(text), None);
+                    return Ok(policies);
+                }
+            },
         };
-        let text = text.unwrap_or_default();
-        (self.text, self.refused) = match parsed {
-            Ok(_) => (Some(text), None),
-            Err(_) => (self.text.take(), Some(text)),
-        };
-        parsed.map_err(|problem| self.problem(&problem))
+        self.refused = Some(refused);
+        Err(self.problem(&problem))
     }
 
     /// Writes it anew: at once or not at all. Its permissions stay; its owner is the server's from then on.
     ///
     /// # Errors
-    /// When it cannot be written, or has been changed by somebody since it was read; then it is as it was.
+    /// When it cannot be written, or is neither what was read last nor gone: then it is as it was.
     pub fn save(&mut self, policies: &Policies) -> Result<(), String> {
         let text = policies.to_text().into_bytes();
         if text.len() > MAX_SIZE {
             return Err(self.problem("too large for a file of policies"));
         }
-        if read(&self.path).is_ok_and(|found| self.text.as_ref() != Some(&found)) {
-            return Err(
-                self.problem("changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since")
-            );
+        match read(&self.path) {
+            Ok(found) if self.text.as_ref() == Some(&found) => {}
+            Ok(_) => {
+                return Err(
+                    self.problem("changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since")
+                );
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Whatever it is, it is somebody else's.
+            Err(error) => return Err(self.problem(&format!("{error}; it is not overwritten"))),
         }
         replace(&self.path, &text).map_err(|error| self.problem(&error.to_string()))?;
         *self = Self { text: Some(text), ..Self::new(std::mem::take(&mut self.path)) };
@@ -135,11 +158,13 @@ impl PolicyFile {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // To open a pipe would otherwise wait until somebody writes to it.
+    let expect_regular =
+        |found: Metadata| if found.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) };
+    // To open a device may already do something.
+    expect_regular(fs::metadata(path)?)?;
+    // It may be another by now, and to open a pipe would wait until somebody writes to it.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a file"));
-    }
+    expect_regular(file.metadata()?)?;
     let mut text = Vec::new();
     file.take(MAX_SIZE as u64 + 1).read_to_end(&mut text)?;
     if text.len() > MAX_SIZE {
@@ -150,9 +175,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Writes a file beside the old one, with its permissions, and puts it in its place once it is on the disk.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    // What a link points to is replaced, not the link, even if it points to nothing.
-    let target = fs::canonicalize(path).or_else(|_| fs::read_link(path).map(|link| path.with_file_name("").join(link)));
-    let path = target.unwrap_or_else(|_| path.to_owned());
+    let path = follow_links(path)?;
     let mut beside = path.clone().into_os_string();
     beside.push(format!(".{}.tmp", std::process::id()));
     // Left by a server that died, or put there by somebody: nothing that is there already is written to.
@@ -172,4 +195,21 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
         Err(_) => drop(fs::remove_file(&beside)),
     }
     written
+}
+
+/// What a link leads to, which may be nothing yet: that is replaced, not the link.
+///
+/// Not by `canonicalize`, which frees memory that the C library allocated. Valkey from 8.1 on loads modules so that they
+/// use the C library's own `free`, while the library itself may use the server's `malloc`: the server would abort.
+fn follow_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    // As many as Linux follows.
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(link) => path = path.with_file_name("").join(link),
+            // It is no link.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::from_raw_os_error(libc::ELOOP))
 }

@@ -5,7 +5,17 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs};
 
-use super::Server;
+use super::{eventually, Client, Server};
+
+/// What the log says of a file that is not as it should be.
+pub const REFUSED: &str = "redis-ratelimit: the policy file is refused, the policies in force stay";
+pub const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
+
+/// Waits until the file has been looked at a few times: it is, once a second.
+pub fn wait_for_looks(client: &mut Client) {
+    let second = client.number("uptime_in_seconds");
+    eventually("time passes", || client.number("uptime_in_seconds") > second + 3);
+}
 
 /// A policy file in a folder of its own, gone when it goes out of scope.
 pub struct PolicyFile {
