@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::cluster::{Cluster, SLOTS};
 use common::load::EndOf;
 use common::{eventually, Client, Server};
+use redis::Value;
 use serial_test::serial;
 
 const FIVE: [&str; 5] = ["RL.TOKENBUCKET", "RL.LEAKYBUCKET", "RL.FIXEDWINDOW", "RL.SLIDINGLOG", "RL.SLIDINGCOUNTER"];
@@ -62,6 +63,55 @@ fn requests_are_routed_and_a_slot_is_handed_over_with_its_limiters() {
         assert_eq!(clients[1].limit(&rest)[..3], [1, LIMIT, 0]);
         assert_eq!(clients[1].limit(&request(command, &near.name))[0], 0);
     }
+}
+
+#[test]
+fn all_keys_of_a_request_are_routed_and_must_share_a_slot() {
+    let cluster = Cluster::start(2, false);
+    let mut clients = cluster.connect();
+    let near = tags(&mut clients[0], 0, 2, 2);
+    let far = tags(&mut clients[0], 1, 2, 1).remove(0);
+    let moved = format!("MOVED {} 127.0.0.1:{}", far.slot, cluster.nodes[1].port);
+    let limits = |keys: &[String]| -> String {
+        let limits = keys.iter().map(|key| format!(" FIXEDWINDOW {key} 1000 3650d"));
+        format!("{}{}", keys.len(), limits.collect::<String>())
+    };
+    let [here, beside] = [&near[0], &near[1]].map(|tag| |name: &str| format!("{name}{{{}}}", tag.name));
+    let there = |name: &str| format!("{name}{{{}}}", far.name);
+    // In any place, one key of another slot is enough.
+    let crossing = [
+        vec![here("a"), beside("b")],
+        vec![beside("a"), here("b")],
+        vec![here("a"), there("b")],
+        vec![here("a"), here("b"), beside("c")],
+        vec![here("a"), beside("b"), here("c")],
+    ];
+    for cost in ["", " COST 2"] {
+        for keys in &crossing {
+            let request = format!("RL.ALL {}{cost}", limits(keys));
+            assert!(clients[0].error(&request).starts_with("CROSSSLOT"), "{request}");
+        }
+        let elsewhere = format!("RL.ALL {}{cost}", limits(&[there("a"), there("b")]));
+        assert_eq!(clients[0].error(&elsewhere), moved);
+        assert_eq!(clients[1].get::<Vec<Value>>(&elsewhere)[0], Value::Int(1));
+        let request = format!("RL.ALL {}{cost}", limits(&[here("a"), here("b"), here("c")]));
+        assert_eq!(clients[0].get::<Vec<Value>>(&request)[0], Value::Int(1));
+        let script =
+            "return redis.call('RL.ALL', '2', 'FIXEDWINDOW', KEYS[1], '9', '1d', 'FIXEDWINDOW', KEYS[2], '9', '1d')";
+        let (first, second) = (here("d"), here("e"));
+        let words = [b"EVAL".as_slice(), script.as_bytes(), b"2", first.as_bytes(), second.as_bytes()];
+        clients[0].call_bytes(&words).expect("two declared keys of one slot");
+    }
+    // Last, because Valkey 9.1 refuses every script's command, `MSET` too, after one that crossed slots.
+    for keys in &crossing {
+        let limits = limits(keys);
+        let script = ["EVAL", "return redis.call('RL.ALL', unpack(ARGV))", "1", &keys[0]];
+        let words: Vec<&[u8]> = script.into_iter().chain(limits.split(' ')).map(str::as_bytes).collect();
+        assert!(clients[0].call_bytes(&words).is_err(), "{limits} in a script");
+    }
+    // Nothing was taken by what was refused: the last of three keys was in two requests only.
+    assert_eq!(clients[0].limit(&format!("RL.PEEK {}", here("c")))[2], 1_000 - 3);
+    assert_eq!(clients[0].get::<Option<Vec<i64>>>(&format!("RL.PEEK {}", beside("b"))), None);
 }
 
 /// A key of each command for every tag, and how many of its requests were answered as allowed.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::thread;
 
 use common::several::{all, ask, requests, told, Limit, SLOW};
@@ -217,6 +217,29 @@ fn a_request_has_up_to_128_limits_and_the_server_finds_all_their_keys() {
     let problem = "ERR invalid numlimits '129': expected an integer from 1 to 128";
     assert_eq!(client.error(&request(129).1), problem);
     assert_eq!(all_digests(&mut client), before);
+}
+
+#[test]
+fn the_keys_are_found_with_up_to_three_words_behind_the_limits() {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    for count in [1, 2, 3, 31] {
+        let limits: String = (0..count).map(|key| format!(" FIXEDWINDOW key{key} 10 3650d")).collect();
+        let keys: Vec<String> = (0..count).map(|key| format!("key{key}")).collect();
+        for more in ["", " COST", " COST 3", " COST 3 PARTIAL"] {
+            let request = format!("RL.ALL {count}{limits}{more}");
+            assert_eq!(client.get::<Vec<String>>(&format!("COMMAND GETKEYS {request}")), keys, "{request}");
+            let with_flags: Vec<(String, BTreeSet<String>)> = client.get(&format!("COMMAND GETKEYSANDFLAGS {request}"));
+            let (found, flags): (Vec<_>, Vec<_>) = with_flags.into_iter().unzip();
+            assert_eq!(found, keys, "{request}");
+            let changed: BTreeSet<String> = ["RW", "access", "update"].map(str::to_owned).into();
+            assert!(flags.iter().all(|flags| *flags == changed), "{request}: {flags:?}");
+        }
+    }
+    // So a client needs not ask, and the server never asks the module.
+    let info: Vec<Vec<Value>> = client.get("COMMAND INFO RL.ALL");
+    assert_eq!(info[0][3..6], [Value::Int(3), Value::Int(-3), Value::Int(4)], "first, last key and step");
+    assert!(!format!("{:?}", info[0][2]).contains("movablekeys"), "{:?}", info[0][2]);
 }
 
 #[test]

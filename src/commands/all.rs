@@ -11,7 +11,8 @@ use crate::replication::FactBytes;
 use crate::server::{clock, Arg, Args, Command, Context};
 use crate::stats;
 
-/// Where the limits start, and how many arguments each has.
+/// Where the limits start, and how many arguments each has. The server finds the keys by these numbers ([`crate::server::Keys::Fours`]),
+/// which are right as long as at most three arguments follow the limits.
 const FIRST: usize = 2;
 const STEP: usize = 4;
 
@@ -22,11 +23,6 @@ impl Command for All {
     const NAME: &'static str = "ALL";
 
     fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        if ctx.asks_for_keys() {
-            let places = key_places(count(args).unwrap_or(0)).take_while(|&place| place < args.len());
-            places.for_each(|place| ctx.key_is_at(place));
-            return Ok(());
-        }
         let count = parse_count(args)?;
         let cost = Options::parse_cost(args.bytes_from(FIRST + STEP * count))?;
         let mut asked = PerLimit::with_capacity(count);
@@ -59,7 +55,7 @@ fn key_places(count: usize) -> impl Iterator<Item = usize> {
 
 fn count(args: Args<'_>) -> Option<usize> {
     let text = std::str::from_utf8(args.get(1)?.bytes()).ok()?;
-    // As the server reads it, and clients that look for the keys: no sign, and no zero before other digits.
+    // As clients read it that look for the keys: no sign, and no zero before other digits.
     let plain = text.starts_with(|first: char| ('1'..='9').contains(&first));
     text.parse().ok().filter(|count| plain && (1..=MAX_LIMITS).contains(count))
 }

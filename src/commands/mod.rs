@@ -117,11 +117,10 @@ const ALL: [CommandSpec; 14] = [
     CommandSpec {
         name: c"RL.ALL",
         entry: Some(CommandSpec::entry::<All>),
-        flags: c"write deny-oom fast getkeys-api",
         summary: c"Takes from several limits on several keys, if all of them allow it.",
         complexity: c"O(N) for N limits, amortized",
         arity: -6,
-        keys: Keys::Counted,
+        keys: Keys::Fours,
         arguments: &[
             ArgumentSpec::Integer(c"numlimits"),
             ArgumentSpec::Several(c"limit", &[ALGORITHM, ArgumentSpec::Key, A, B]),

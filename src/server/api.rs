@@ -69,8 +69,6 @@ functions! {
     RedisModule_InfoBeginDictField
     RedisModule_InfoEndDictField
     RedisModule_IsIOError
-    RedisModule_IsKeysPositionRequest
-    RedisModule_KeyAtPosWithFlags
     RedisModule_KeyType
     RedisModule_LoadConfigs
     RedisModule_LoadStringBuffer

@@ -1,11 +1,10 @@
 //! What a running command can ask of the server.
 
-use std::ffi::{c_int, c_long, CStr, CString};
+use std::ffi::{c_long, CStr, CString};
 use std::ptr;
 
 use redis_module::raw;
 
-use super::description::CHANGED_KEY;
 use super::{api, Arg};
 
 /// The server's context of the call that is running.
@@ -45,19 +44,6 @@ impl Context {
     pub fn must_not_replicate(&self) -> bool {
         // SAFETY: a function without arguments.
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
-    }
-
-    /// Whether the server only wants to know which arguments are keys.
-    pub fn asks_for_keys(&self) -> bool {
-        // SAFETY: the context is valid.
-        unsafe { api!(RedisModule_IsKeysPositionRequest)(self.ctx) != 0 }
-    }
-
-    /// Answers that the argument at `index` is a key that is read and changed.
-    pub fn key_is_at(&self, index: usize) {
-        let Ok(index) = c_int::try_from(index) else { return };
-        // SAFETY: the context is valid, and the server has asked for keys.
-        unsafe { api!(RedisModule_KeyAtPosWithFlags)(self.ctx, index, CHANGED_KEY.cast_signed()) };
     }
 
     /// Replies with a list, or begins to: so many replies are to follow.

@@ -16,11 +16,9 @@ pub enum Keys {
     Read(c_int),
     /// The first argument and every second after it are, and all of them are changed.
     Pairs,
-    /// The first argument is a number, and the third and every fourth after it, so many, are, and all of them are changed.
-    ///
-    /// Redis up to 8, and Valkey, look at too few arguments where keys are not side by side. So the command itself has to
-    /// say which they are ([`super::Context::asks_for_keys`]); the server asks it if the flags of the keys are said to vary.
-    Counted,
+    /// The third argument and every fourth after it are, but none of the last two, and all of them are changed. After the
+    /// last four, up to three arguments may follow that are no keys.
+    Fours,
 }
 
 /// One argument of a command.
@@ -63,42 +61,51 @@ unsafe impl Plain for raw::RedisModuleCommandArg {}
 unsafe impl Plain for raw::RedisModuleCommandKeySpec {}
 
 /// What happens to the key of a command that limits: it is read and changed, and the reply tells of it.
-pub const CHANGED_KEY: u32 =
+const CHANGED_KEY: u32 =
     raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE;
 const READ_KEY: u32 = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
 
+/// Every `step`th argument from `first` up to `last`, which counts from the end if it is negative.
+#[derive(Clone, Copy)]
+struct Range {
+    first: c_int,
+    last: c_int,
+    step: c_int,
+    flags: u32,
+}
+
 impl Keys {
-    /// The first key, the last, and the step between them, in the old form, which cannot say everything.
+    /// All keys stand in a range, because routing in a cluster knows nothing else. A command could be asked for its keys
+    /// instead, but Valkey asks in the thread that has read the command: the module would run beside itself.
+    const fn range(self) -> Option<Range> {
+        let (first, last, step, flags) = match self {
+            Self::None => return None,
+            Self::Changed(at) => (at, at, 1, CHANGED_KEY),
+            Self::Read(at) => (at, at, 1, READ_KEY),
+            Self::Pairs => (1, -1, 2, CHANGED_KEY),
+            Self::Fours => (3, -3, 4, CHANGED_KEY),
+        };
+        Some(Range { first, last, step, flags })
+    }
+
+    /// The first key, the last, and the step between them.
     pub(super) const fn first_last_step(self) -> (c_int, c_int, c_int) {
-        match self {
-            Self::None | Self::Counted => (0, 0, 0),
-            Self::Changed(at) | Self::Read(at) => (at, at, 1),
-            Self::Pairs => (1, -1, 2),
+        match self.range() {
+            None => (0, 0, 0),
+            Some(Range { first, last, step, .. }) => (first, last, step),
         }
     }
 
     pub(super) fn to_raw(self) -> Option<raw::RedisModuleCommandKeySpec> {
+        let Range { first, last, step, flags } = self.range()?;
         let mut spec: raw::RedisModuleCommandKeySpec = ending();
-        let (flags, from) = match self {
-            Self::None => return None,
-            Self::Changed(at) => (CHANGED_KEY, at),
-            Self::Read(at) => (READ_KEY, at),
-            Self::Pairs => (CHANGED_KEY, 1),
-            Self::Counted => (CHANGED_KEY | raw::REDISMODULE_CMD_KEY_VARIABLE_FLAGS, 1),
-        };
         spec.flags = u64::from(flags);
         spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-        spec.bs.index.pos = from;
-        if self == Self::Counted {
-            spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-            spec.fk.keynum.keynumidx = 0;
-            spec.fk.keynum.firstkey = 2;
-            spec.fk.keynum.keystep = 4;
-        } else {
-            spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-            spec.fk.range.lastkey = if self == Self::Pairs { -1 } else { 0 };
-            spec.fk.range.keystep = if self == Self::Pairs { 2 } else { 1 };
-        }
+        spec.bs.index.pos = first;
+        spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+        // Here it counts from the first key, unless from the end.
+        spec.fk.range.lastkey = if last < 0 { last } else { last - first };
+        spec.fk.range.keystep = step;
         Some(spec)
     }
 }

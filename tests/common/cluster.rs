@@ -20,19 +20,29 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster in which nobody is expected to die, so that a busy machine does not look like it.
     pub fn start(primaries: usize, with_replicas: bool) -> Self {
-        Self::with_node_timeout(Duration::from_secs(30), primaries, with_replicas)
+        Self::with_settings(&[], primaries, with_replicas)
+    }
+
+    /// As [`Self::start`], with nodes that have these settings.
+    pub fn with_settings(settings: &[&str], primaries: usize, with_replicas: bool) -> Self {
+        Self::launch(Duration::from_secs(30), settings, primaries, with_replicas)
     }
 
     /// A cluster in which a node that is silent for so long is taken for dead.
     pub fn with_node_timeout(timeout: Duration, primaries: usize, with_replicas: bool) -> Self {
+        Self::launch(timeout, &[], primaries, with_replicas)
+    }
+
+    fn launch(timeout: Duration, settings: &[&str], primaries: usize, with_replicas: bool) -> Self {
         let count = if with_replicas { 2 * primaries } else { primaries };
-        let cluster = Self { nodes: (0..count).map(|_| node(timeout)).collect(), primaries };
+        let cluster = Self { nodes: (0..count).map(|_| node(timeout, settings)).collect(), primaries };
         let mut clients = cluster.connect();
         for (other, node) in clients[1..].iter_mut().zip(&cluster.nodes[1..]).map(|(it, node)| (bus_port(it), node)) {
             cluster.nodes[0].connect().get::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {other}", node.port));
         }
         eventually("all nodes know each other", || {
-            clients.iter_mut().all(|it| it.get::<String>("CLUSTER NODES").lines().count() == count)
+            let mut views = clients.iter_mut().map(|it| it.get::<String>("CLUSTER NODES"));
+            views.all(|nodes| nodes.lines().count() == count && !nodes.contains("handshake"))
         });
         for (index, client) in clients.iter_mut().enumerate().take(primaries) {
             let (first, next) = (index * SLOTS / primaries, (index + 1) * SLOTS / primaries);
@@ -190,8 +200,9 @@ impl View {
 }
 
 /// A node of a cluster; its bus listens on a port of its own, since the usual distance may lead beyond the last port.
-fn node(timeout: Duration) -> Server {
-    Server::start(&[
+fn node(timeout: Duration, settings: &[&str]) -> Server {
+    let timeout = timeout.as_millis().to_string();
+    let of_cluster = [
         "--cluster-enabled",
         "yes",
         "--cluster-port",
@@ -199,10 +210,11 @@ fn node(timeout: Duration) -> Server {
         "--cluster-require-full-coverage",
         "no",
         "--cluster-node-timeout",
-        &timeout.as_millis().to_string(),
+        &timeout,
         "--repl-diskless-sync-delay",
         "0",
-    ])
+    ];
+    Server::start(&[&of_cluster, settings].concat())
 }
 
 fn bus_port(client: &mut Client) -> String {

@@ -1,0 +1,175 @@
+//! Servers that read and answer in threads of their own: whatever they do there, no command of ours runs beside another,
+//! and none ends the server.
+//!
+//! In a cluster, Valkey finds the keys of a command in the thread that has read it. Asked for them there, a module would
+//! run in that thread, and the server end within a few thousand commands as soon as it replicates.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use common::cluster::Cluster;
+use common::replicas::catch_up;
+use common::traffic::all_digests;
+use common::{eventually, Client, Server};
+use redis::Value;
+use redis_ratelimit::limiter::{Algorithm, Quota};
+use redis_ratelimit::replication::FactBytes;
+
+const CONNECTIONS: usize = 16;
+/// How many commands a connection sends at once.
+const PIPELINED: usize = 20;
+/// How many commands of each kind are sent in all: more than were ever needed to end a server.
+const COMMANDS: usize = 16_000;
+/// The same for those that did end servers, 400 to 15,000 of them.
+const DANGEROUS: usize = 40_000;
+
+/// Every command of the module in every form that has something of its own, where limits are met and where they are not.
+/// The words `fact` and `policies` stand for what a client could hardly type.
+const CALLS: [&str; 30] = [
+    "RL.ALL 2 TOKENBUCKET {1}:a 100000 10 TOKENBUCKET {1}:b 100000 10",
+    "RL.ALL 1 FIXEDWINDOW {1}:denied 1 3650d",
+    "RL.ALL 3 SLIDINGLOG {1}:log 9000 1d LEAKYBUCKET {1}:leaky 9000 1/m SLIDINGCOUNTER {1}:counter 9000 1d COST 2",
+    "RL.ALL 2 TOKENBUCKET {1}:a 100000",
+    "RL.TOKENBUCKET {1}:a 100000 10",
+    "RL.TOKENBUCKET {1}:bucket 1 1/d",
+    "RL.LEAKYBUCKET {1}:leaky 9000 1/m COST 3 FORCE",
+    "RL.FIXEDWINDOW {1}:window 10 1ms",
+    "RL.SLIDINGLOG {1}:log 9000 1d",
+    "RL.SLIDINGCOUNTER {1}:counter 9000 1d",
+    "RL.CHECK policy {1}:checked COST 2",
+    "RL.CHECK policy {1}:checked FORCE",
+    "RL.PEEK {1}:a COST 5",
+    "RL.REFUND {1}:a 3",
+    "RL.INFO {1}:log",
+    "RL.STATS",
+    "RL.TOP",
+    "RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d",
+    "RL.POLICY SET other TOKENBUCKET 100 100",
+    "RL.POLICY GET policy",
+    "RL.POLICY DEL other",
+    "RL.POLICY LIST",
+    "RL.POLICY LOAD",
+    "RL.POLICY SAVE",
+    "RL.POLICY HELP",
+    "RL.APPLY {1}:applied fact",
+    "RL.APPLY {1}:applied fact {1}:second fact",
+    "CL.THROTTLE {1}:cell 15 30 60",
+    "INFO ratelimit",
+    "COMMAND GETKEYSANDFLAGS RL.ALL 2 TOKENBUCKET {1}:a 10 10 TOKENBUCKET {1}:b 10 10",
+];
+
+/// What makes the server free limiters: in the foreground, in the background, and where a string replaces one.
+const FREEING: [&str; 10] = [
+    "RL.SLIDINGLOG {1}:freed 100000 1h",
+    "SET {1}:freed value",
+    "DEL {1}:freed",
+    "RL.CHECK policy {1}:freed",
+    "UNLINK {1}:freed",
+    "RL.TOKENBUCKET {1}:freed 100000 10",
+    "SET {1}:freed value",
+    "DEL {1}:freed",
+    "COPY {1}:log {1}:freed REPLACE",
+    "DUMP {1}:log",
+];
+
+fn packed(command: &str) -> Vec<u8> {
+    let quota = Quota::parse(Algorithm::FixedWindow, b"100000", b"3650d").expect("a quota");
+    let fact = FactBytes::taken(&quota, 1, 1_790_000_000_000_000);
+    let mut packed = redis::Cmd::new();
+    for word in command.split(' ') {
+        packed.arg(if word == "fact" { fact.as_ref() } else { word.as_bytes() });
+    }
+    packed.get_packed_command()
+}
+
+/// Sends commands, one after the other and over again, on many connections, until there were so many in all.
+fn send(server: &Server, commands: &[&str], count: usize) {
+    let pipeline: Vec<u8> = commands.iter().cycle().take(PIPELINED).flat_map(|command| packed(command)).collect();
+    let clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.connect()).collect();
+    thread::scope(|scope| {
+        for mut client in clients {
+            let pipeline = &pipeline;
+            scope.spawn(move || {
+                for _ in 0..count.div_ceil(CONNECTIONS * PIPELINED) {
+                    assert_eq!(client.pipeline(pipeline, PIPELINED).len(), PIPELINED);
+                }
+            });
+        }
+    });
+}
+
+/// The settings with which this server uses its threads as often as it can.
+fn settings() -> Vec<&'static str> {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    let always: &[&str] = match client.valkey_version() {
+        Some(version) if version >= (9, 0) => &["--io-threads-always-active", "yes"],
+        Some(version) if version >= (8, 0) => &["--events-per-io-thread", "0"],
+        Some(_) => &["--io-threads-do-reads", "yes"],
+        None if client.info("redis_version").starts_with("7.") => &["--io-threads-do-reads", "yes"],
+        None => &[],
+    };
+    [&["--io-threads", "2", "--appendonly", "yes", "--appendfsync", "no"], always].concat()
+}
+
+#[test]
+fn every_command_is_pipelined_from_many_connections_in_a_cluster() {
+    let cluster = Cluster::with_settings(&settings(), 1, true);
+    let (mut client, mut follower) = (cluster.nodes[0].connect(), cluster.nodes[1].connect());
+    follower.get::<()>("READONLY");
+    let called: BTreeSet<String> = CALLS
+        .iter()
+        .map(|call| {
+            call.split(' ').take(if call.starts_with("RL.POLICY") { 2 } else { 1 }).collect::<Vec<_>>().join("|")
+        })
+        .collect();
+    let names: Vec<String> = client.get("COMMAND LIST FILTERBY MODULE ratelimit");
+    let there = names.into_iter().map(|name| name.to_uppercase()).filter(|name| name != "RL.POLICY");
+    let missing: Vec<String> = there.filter(|name| !called.contains(name)).collect();
+    assert!(missing.is_empty(), "no calls of {missing:?}");
+
+    client.get::<()>("RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d");
+    for call in CALLS {
+        send(&cluster.nodes[0], &[call], if call.starts_with("RL.ALL") { DANGEROUS } else { COMMANDS });
+    }
+    send(&cluster.nodes[0], &FREEING, COMMANDS);
+    // All at once, and on the replica what it may answer.
+    thread::scope(|scope| {
+        scope.spawn(|| send(&cluster.nodes[1], &["RL.PEEK {1}:a", "RL.INFO {1}:log", "RL.STATS", "RL.TOP"], COMMANDS));
+        send(&cluster.nodes[0], &[&CALLS[..], &FREEING].concat(), COMMANDS);
+    });
+
+    // It expires in between.
+    client.get::<()>("DEL {1}:window");
+    catch_up(&mut client, &mut follower);
+    let digests = all_digests(&mut client);
+    assert!(digests.len() > 5, "{digests:?}");
+    assert_eq!(all_digests(&mut follower), digests);
+    client.get::<()>("DEBUG LOADAOF");
+    assert_eq!(all_digests(&mut client), digests);
+    for (node, client) in cluster.nodes.iter().zip([&mut client, &mut follower]) {
+        assert_eq!(client.get::<String>("PING"), "PONG");
+        let log = node.log();
+        assert!(!log.contains("a bug was caught") && !log.contains("BUG REPORT"), "{log}");
+    }
+}
+
+#[test]
+fn limiters_that_are_freed_in_any_thread_are_counted() {
+    let server = Server::start(&settings());
+    let mut client = server.connect();
+    client.get::<()>("RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d");
+    client.get::<()>("RL.SLIDINGLOG {1}:log 1000 1d COST 3");
+    send(&server, &FREEING, COMMANDS);
+    client.get::<()>("FLUSHALL ASYNC");
+    eventually("all are gone", || {
+        let info = client.get::<String>("INFO ratelimit");
+        let keys: Vec<&str> = info.lines().filter(|line| line.contains("keys")).collect();
+        assert!(!keys.is_empty(), "{info}");
+        keys.iter().all(|line| line.contains("keys=0") || line.ends_with("keys:0"))
+    });
+    let reply: Value = client.get("RL.SLIDINGLOG {1}:log 10 1d");
+    assert!(matches!(reply, Value::Array(_)));
+}
