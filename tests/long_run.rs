@@ -194,7 +194,8 @@ fn a_log_with_few_entries_stays_small_however_long_it_is_used() {
 fn nothing_overflows_at_the_extremes() {
     let extremes = [
         (Algorithm::TokenBucket, "9007199254740991", "1000000000"),
-        (Algorithm::TokenBucket, "9007199254740991", "90071992.547409911111"),
+        (Algorithm::TokenBucket, "9007199254740991", "9007199.54740991111"),
+        (Algorithm::TokenBucket, "900719925474099", "999999.999999999999"),
         (Algorithm::TokenBucket, "10", "1/3650d"),
         (Algorithm::LeakyBucket, "9007199254740991", "9007199254740991/3650d"),
         (Algorithm::LeakyBucket, "1", "0.000000031710"),

@@ -45,6 +45,12 @@ fn rates_are_exact_and_equal_however_they_are_written() {
         // What a client's floats print: the twelfth decimal place is the last that counts.
         ("1.6666666666666667", (833_333_333_333, 500_000_000_000_000_000)),
         ("0.1000000000000000055511151231257827", (1, 10_000_000)),
+        // Eighteen digits count, and zeros behind them do not matter.
+        ("999999.999999999999", (999_999_999_999_999_999, 1_000_000_000_000_000_000)),
+        ("999999999.999999999", (999_999_999_999_999_999, 1_000_000_000_000_000)),
+        ("999999999.999999999000", (999_999_999_999_999_999, 1_000_000_000_000_000)),
+        ("000000000999999999.999999999000000000001", (999_999_999_999_999_999, 1_000_000_000_000_000)),
+        ("123456789.1234567890001", (123_456_789_123_456_789, 1_000_000_000_000_000)),
     ];
     for (text, (count, period)) in table {
         assert_eq!(rate("1", text), Ok((count, period)), "{text}");
@@ -94,6 +100,10 @@ fn rates_that_are_none_or_out_of_range_are_refused() {
         "1/99999999w",
         "9007199254740992/d",
         "1\0",
+        // More digits than can be kept: none of the first twelve places is ever dropped.
+        "123456789.123456789999",
+        "123456789.123456789001",
+        "1000000.000000000001",
     ];
     for text in bad {
         let message = rate("1", text).expect_err(text);

@@ -25,13 +25,13 @@ const MAX_FILL: Micros = 36_500 * DAY;
 const MAX_TOKENS_PER_MICRO: u64 = 1_000;
 
 /// Decimal places of a rate that count. Further ones are dropped: a rate calculated with floats (`1.6666666666666667`)
-/// is to work, and may only come out slower than it was written.
+/// is to work, and may only come out slower than it was written. No float has more digits than fit beside them.
 const RATE_PLACES: u32 = 12;
 
 /// What an amount looks like, for messages.
 pub const AMOUNT_FORM: &str = "an integer from 1 to 9007199254740991";
-const RATE_FORM: &str = "tokens per second such as 10 or 0.6, or a count per period such as 3/5s or 100/m \
-                         (units: us, ms, s, m, h, d, w), from 1 per 10 years to 1000000000 per second";
+const RATE_FORM: &str = "tokens per second such as 10 or 0.6, in up to 18 digits, or a count per period such as 3/5s \
+                         or 100/m (units: us, ms, s, m, h, d, w), from 1 per 10 years to 1000000000 per second";
 const WINDOW_FORM: &str = "seconds such as 60 or 0.5, or a number with a unit (us, ms, s, m, h, d, w) such as 500ms \
                            or 1d, in whole microseconds from 1ms to 10 years";
 
@@ -121,7 +121,8 @@ impl Decimal {
     }
 }
 
-/// Reads `digits` or `digits.digits`, keeping at most `max_places` places and 18 digits, and returns what follows.
+/// Reads `digits` or `digits.digits`, keeping at most `max_places` places, and returns what follows. `None` also when these
+/// would be more than 18 digits.
 #[inline(always)]
 fn decimal(text: &[u8], max_places: u32) -> Option<(Decimal, &[u8])> {
     const ROOM: u64 = 10_u64.pow(17);
@@ -138,17 +139,21 @@ fn decimal(text: &[u8], max_places: u32) -> Option<(Decimal, &[u8])> {
         return None;
     }
     let Some((b'.', mut rest)) = rest.split_first() else { return Some((number, rest)) };
-    let fraction = rest.len();
+    let mut place = 0_u32;
     while let Some((digit, after)) = split_digit(rest) {
-        if number.places < max_places && number.mantissa < ROOM {
+        if place < max_places && number.mantissa < ROOM {
             number.mantissa = number.mantissa * 10 + digit;
             number.places += 1;
         } else if digit != 0 {
+            if place < max_places {
+                return None;
+            }
             number.cut = true;
         }
+        place = place.saturating_add(1);
         rest = after;
     }
-    (rest.len() < fraction).then_some((number, rest))
+    (place > 0).then_some((number, rest))
 }
 
 fn split_digit(text: &[u8]) -> Option<(u64, &[u8])> {
