@@ -224,10 +224,11 @@ fn the_keys_are_found_with_up_to_three_words_behind_the_limits() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for count in [1, 2, 3, 31] {
-        let limits: String = (0..count).map(|key| format!(" FIXEDWINDOW key{key} 10 3650d")).collect();
         let keys: Vec<String> = (0..count).map(|key| format!("key{key}")).collect();
+        let limits: Vec<String> = keys.iter().map(|key| format!("FIXEDWINDOW {key} 10 3650d")).collect();
+        let limits = limits.join(" ");
         for more in ["", " COST", " COST 3", " COST 3 PARTIAL"] {
-            let request = format!("RL.ALL {count}{limits}{more}");
+            let request = format!("RL.ALL {count} {limits}{more}");
             assert_eq!(client.get::<Vec<String>>(&format!("COMMAND GETKEYS {request}")), keys, "{request}");
             let with_flags: Vec<(String, BTreeSet<String>)> = client.get(&format!("COMMAND GETKEYSANDFLAGS {request}"));
             let (found, flags): (Vec<_>, Vec<_>) = with_flags.into_iter().unzip();
