@@ -1,11 +1,13 @@
-//! A wall clock that jumps back and forth by anything from seconds to years, to the ends of time, while traffic runs:
-//! nobody is blocked for longer than a window or a fill, and nobody gains more than one extra limit a jump.
+//! A wall clock that jumps back and forth by anything from microseconds to years, to the ends of time, while traffic
+//! runs: a step back of up to a window, or a fill, forgives nothing, a longer one at most one limit, and nobody is blocked
+//! for longer than a window, or a fill, and the step.
 
 mod common;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use common::load::under_load;
+use common::several::{ask, set};
 use common::traffic::all_digests;
 use common::{eventually, Client, Server, START};
 use fastrand::Rng;
@@ -31,22 +33,24 @@ const YEAR_9999: u64 = 253_402_300_799_999_999;
 /// What may be admitted while the clock goes its way, counted as the contract says.
 #[derive(Default)]
 struct Allowance {
-    /// Of finished stretches in which the clock went forward only.
+    /// Before the clock was last turned back by so much that everything was forgotten.
     before: [u64; REQUESTS.len()],
-    /// How long this stretch has been; a jump counts for a window at most, since more waiting is of no more use.
+    /// The latest time since then, to which the clock has to come again before any time passes.
+    latest: u64,
+    /// How long it took to get there; a jump counts for a window at most, since more waiting is of no more use.
     length: u64,
-    /// How many windows of the clock this stretch has seen.
+    /// How many windows of the clock were entered since then.
     windows: u64,
 }
 
 impl Allowance {
-    /// The clock is turned: forward is like waiting, back starts anew with one extra limit.
-    fn turn(&mut self, from: u64, to: u64) {
-        if to < from {
-            *self = Self { before: self.so_far(), ..Self::default() };
-        } else {
-            self.length += (to - from).min(WINDOW);
-            self.windows += u64::from(from / WINDOW != to / WINDOW);
+    fn turn(&mut self, to: u64) {
+        if self.latest.saturating_sub(to) > WINDOW {
+            *self = Self { before: self.so_far(), latest: to, ..Self::default() };
+        } else if to > self.latest {
+            self.length += (to - self.latest).min(WINDOW);
+            self.windows += u64::from(self.latest / WINDOW != to / WINDOW);
+            self.latest = to;
         }
     }
 
@@ -70,16 +74,17 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
         |client: &mut Client| {
             for (request, admitted) in REQUESTS.iter().zip(&admitted) {
                 let told = client.limit(request);
-                // Nobody has used force, so whoever is denied waits for a window or a fill at most.
-                assert!(told[3] <= 10_001, "{request}: blocked for {} ms", told[3]);
-                assert!((0..=10).contains(&told[2]) && told[4] <= 20_000, "{request}: {told:?}");
+                // Nobody has used force, so whoever is denied waits for a window or a fill at most, and for a step back
+                // that is no longer than that.
+                assert!(told[3] <= 20_001, "{request}: blocked for {} ms", told[3]);
+                assert!((0..=10).contains(&told[2]) && told[4] <= 30_000, "{request}: {told:?}");
                 admitted.fetch_add(told[0], Ordering::SeqCst);
             }
             rounds.fetch_add(1, Ordering::SeqCst);
         }
     };
     let mut clock = server.take_clock();
-    let mut allowance = Allowance::default();
+    let mut allowance = Allowance { latest: clock.now(), ..Allowance::default() };
     let mut random = Rng::with_seed(7);
     under_load(&server, 3, worker, || {
         for jump in 0..400 {
@@ -87,7 +92,7 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
             let (from, by) = (clock.now(), random.u64(1..=most));
             let to = if random.bool() { from.saturating_add(by).min(YEAR_9999) } else { from.saturating_sub(by) };
             clock.set(to);
-            allowance.turn(from, to);
+            allowance.turn(to);
             // So that there is traffic between any two jumps.
             let seen = rounds.load(Ordering::SeqCst);
             eventually("requests are served", || rounds.load(Ordering::SeqCst) >= seen + 6);
@@ -108,75 +113,151 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
 }
 
 #[test]
-fn a_clock_that_trembles_within_a_window_gives_nobody_anything() {
+fn a_clock_that_trembles_never_admits_one_more() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
-    for request in REQUESTS {
-        let mut admitted = 0;
-        for step in 0..500 {
-            // Within three seconds in the middle of a window.
-            server.clock().set(START + 3 * SECOND + step * 1_234_567 % (3 * SECOND));
-            admitted += client.limit(request)[0];
+    set_policies(&mut client);
+    let mut random = Rng::with_seed(11);
+    for (limit, request) in requests() {
+        for most in [1, 1_000, SECOND, 10 * SECOND] {
+            client.get::<()>("FLUSHALL");
+            server.clock().set(MIDDLE);
+            assert!(answer(&mut client, &format!("{request} COST {limit}")).allowed);
+            let used_up = client.digest("key");
+            for _ in 0..40 {
+                server.clock().set(MIDDLE - random.u64(0..=most));
+                for request in [request.clone(), format!("{request} COST {limit}")] {
+                    assert!(!answer(&mut client, &request).allowed, "{request} by up to {most} us");
+                }
+            }
+            assert_eq!(client.digest("key"), used_up, "a denial writes nothing");
+            // What is taken all the same is taken at the latest time, so that the next step back wins nothing either.
+            server.clock().set(MIDDLE - most);
+            answer(&mut client, &format!("{request} FORCE"));
+            server.clock().set(MIDDLE);
+            assert!(!answer(&mut client, &request).allowed, "{request} by up to {most} us");
         }
-        let refilled = if request.contains("BUCKET") { 3 } else { 0 };
-        assert!((10..=10 + refilled).contains(&admitted), "{request}: {admitted}");
     }
 }
 
-/// As [`REQUESTS`], with a limit of one: even the smallest step back is as long as all that was used took.
-const SINGLE: [&str; 5] = [
-    "RL.TOKENBUCKET bucket 1 0.1",
-    "RL.LEAKYBUCKET queue 1 0.1",
-    "RL.FIXEDWINDOW window 1 10",
-    "RL.SLIDINGLOG log 1 10",
-    "RL.SLIDINGCOUNTER counter 1 10",
-];
+/// The middle of a window, so that no step forward within half of it enters the next.
+const MIDDLE: u64 = START / WINDOW * WINDOW + WINDOW / 2;
+
+/// As [`REQUESTS`] to one key, by policies too, and with a limit of one, where even the smallest step back is as long as all
+/// that was used took. With each its limit.
+fn requests() -> impl Iterator<Item = (i64, String)> {
+    let plain = [
+        ("TOKENBUCKET", "1", "0.1"),
+        ("LEAKYBUCKET", "1", "0.1"),
+        ("FIXEDWINDOW", "10", "10"),
+        ("SLIDINGLOG", "10", "10"),
+        ("SLIDINGCOUNTER", "10", "10"),
+    ];
+    let plain = plain.into_iter().flat_map(|(algorithm, of_ten, of_one)| {
+        [(10, format!("RL.{algorithm} key 10 {of_ten}")), (1, format!("RL.{algorithm} key 1 {of_one}"))]
+    });
+    plain.chain([(10, "RL.CHECK ten key".to_owned()), (1, "RL.CHECK one key".to_owned())])
+}
+
+fn set_policies(client: &mut Client) {
+    for (name, limit, rate) in [("ten", 10, "1"), ("one", 1, "0.1")] {
+        let buckets = ["TOKENBUCKET", "LEAKYBUCKET"].map(|it| format!("{it} {limit} {rate}"));
+        let windows = ["FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER"].map(|it| format!("{it} {limit} 10"));
+        set(client, name, &[buckets.as_slice(), &windows].concat().join(" "));
+    }
+}
+
+/// What a request is told, by one limit or by a policy.
+struct Answer {
+    allowed: bool,
+    wait: u64,
+    reset: i64,
+}
+
+fn answer(client: &mut Client, request: &str) -> Answer {
+    let (allowed, wait, limits) = if request.starts_with("RL.CHECK") {
+        ask(client, request)
+    } else {
+        let told = client.limit(request);
+        (told[0], told[3], vec![told])
+    };
+    let reset = limits.iter().map(|told| told[4]).max().expect("a limit");
+    Answer { allowed: allowed == 1, wait: u64::try_from(wait).expect("a wait"), reset }
+}
 
 #[test]
-fn whoever_waits_as_told_after_a_jump_is_admitted() {
+fn a_step_back_forgives_nothing_or_one_limit_and_whoever_waits_as_told_is_admitted() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
-    let jumps = [
-        (START, 0),
-        // Out of a window, and within one.
-        (START, START - 1),
-        (START + 1, START),
-        (START, START - 5 * SECOND),
-        (YEAR_9999, START),
-        (START, YEAR_2262),
-        (YEAR_2262, 1),
-    ];
-    let requests = || REQUESTS.map(|request| (10, request)).into_iter().chain(SINGLE.map(|request| (1, request)));
-    for ((from, to), force) in jumps.into_iter().flat_map(|jump| [(jump, false), (jump, true)]) {
-        for (limit, request) in requests() {
+    set_policies(&mut client);
+    let steps = [1, 999, SECOND, WINDOW - 1, WINDOW, WINDOW + 1, 60 * SECOND, 3_600 * SECOND, YEAR, MIDDLE];
+    let steps = steps.into_iter().map(|step| (MIDDLE, MIDDLE - step));
+    let jumps: Vec<_> = steps.chain([(YEAR_9999, START), (START, YEAR_2262), (YEAR_2262, 1)]).collect();
+    for (limit, request) in requests() {
+        for ((from, to), force) in jumps.iter().flat_map(|jump| [(*jump, false), (*jump, true)]) {
             let shown = format!("{request} from {from} to {to}, forced: {force}");
             client.get::<()>("FLUSHALL");
             server.clock().set(from);
-            while client.limit(request)[0] == 1 {}
+            assert!(answer(&mut client, &format!("{request} COST {limit}")).allowed, "{shown}");
             if force {
-                assert_eq!(client.limit(&format!("{request} COST {limit} FORCE"))[..3], [0, limit, 0], "{shown}");
+                assert!(!answer(&mut client, &format!("{request} COST {limit} FORCE")).allowed, "{shown}");
             }
             server.clock().set(to);
             let mut extra = 0;
             let wait = loop {
-                match client.limit(request)[..] {
-                    [1, ..] => extra += 1,
-                    [_, _, _, wait, ..] => break u64::try_from(wait).expect("a wait"),
-                    _ => panic!("too short a reply"),
+                match answer(&mut client, &request) {
+                    Answer { allowed: true, .. } => extra += 1,
+                    Answer { wait, .. } => break wait,
                 }
             };
-            assert!(extra <= limit, "{shown}: {extra} more than the limit");
-            assert!(wait <= if force { 20_001 } else { 10_001 }, "{shown}: blocked for {wait} ms");
-            server.clock().advance_ms(wait);
-            let told = client.limit(request);
-            assert_eq!(told[0], 1, "{shown}: not after {wait} ms");
+            let step = from.saturating_sub(to);
+            let forgives = step > WINDOW || to > from;
+            assert_eq!(extra, if forgives { limit } else { 0 }, "{shown}");
+            let behind = if forgives { 0 } else { step.div_ceil(1_000) };
+            let longest = if force && !forgives { 20_001 } else { 10_001 } + behind;
+            assert!(wait <= longest, "{shown}: blocked for {wait} ms");
+            server.clock().advance_ms(wait - 1);
+            assert!(!answer(&mut client, &request).allowed, "{shown}: before {wait} ms");
+            server.clock().advance_ms(1);
+            let Answer { allowed, reset, .. } = answer(&mut client, &request);
+            assert!(allowed, "{shown}: not after {wait} ms");
             // And the key lives as long as it is needed, by the clock as it is now.
-            let key = request.split(' ').nth(1).expect("a key");
-            let left = client.get::<i64>(&format!("PTTL {key}"));
-            assert!((told[4]..=2 * told[4] + 1_000).contains(&left), "{shown}: {told:?} but expires in {left} ms");
+            let left = client.get::<i64>("PTTL key");
+            assert!(
+                (reset..=reset + reset / 4 + 1_000).contains(&left),
+                "{shown}: {reset} ms but expires in {left} ms"
+            );
         }
     }
     assert_no_bug(&mut server);
+}
+
+#[test]
+fn replicas_agree_while_the_clock_is_turned_back_and_forth() {
+    let mut primary = Server::with_clock(&[]);
+    let mut replica = Server::start(&[]);
+    let (mut client, mut follower) = (primary.connect(), replica.connect());
+    set_policies(&mut client);
+    follower.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
+    let mut random = Rng::with_seed(13);
+    for round in 0..300 {
+        let most = [1_000, 3 * SECOND, 15 * SECOND, YEAR][round % 4];
+        let by = random.u64(0..=most);
+        let now = primary.clock().now();
+        primary.clock().set(if random.bool() { now + by } else { now - by });
+        for (index, (_, request)) in requests().enumerate() {
+            // Both limits on one key, so that the quota changes too.
+            let request = request.replace(" key", &format!(" key{}", index / 2));
+            let words = ["", " COST 3", " FORCE"][random.usize(..3)];
+            client.call(&format!("{request}{words}")).expect("an answer");
+            client.call(&format!("RL.REFUND key{} {}", random.usize(..6), random.u64(1..3))).expect("a refund");
+        }
+    }
+    let expected = all_digests(&mut client);
+    assert_eq!(expected.len(), 6);
+    eventually("the replica has the same keys", || all_digests(&mut follower) == expected);
+    assert_no_bug(&mut primary);
+    assert_no_bug(&mut replica);
 }
 
 #[test]
@@ -184,13 +265,8 @@ fn the_ends_of_time_and_of_the_numbers_meet_without_harm() {
     let mut server = Server::with_clock(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
     let mut client = server.connect();
     let most = "9007199254740991";
-    let buckets = [
-        ("1", "1/3650d"),
-        ("1", "1000000000"),
-        (most, "1000000000"),
-        ("36500", "1/d"),
-        (most, "999999999.999999999999"),
-    ];
+    let buckets =
+        [("1", "1/3650d"), ("1", "1000000000"), (most, "1000000000"), ("36500", "1/d"), (most, "999999999.999999999")];
     let windows = [("1", "1ms"), ("1", "3650d"), (most, "1ms"), (most, "3650d"), ("7", "1000001us")];
     let ends = [START, 0, 1, 999_999, 1, 0, YEAR_2262 - 1, YEAR_2262, YEAR_2262 + 1, YEAR_9999, 1, YEAR_9999, 0, START];
     for now in ends {

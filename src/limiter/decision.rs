@@ -53,6 +53,17 @@ impl Retry {
 }
 
 impl Decision {
+    /// The same where every wait begins only after this time. How long to hold a request is no such wait: that is the
+    /// distance from the request before.
+    pub(super) fn waiting_longer_by(self, time: Micros) -> Self {
+        let longer = |wait| if wait == 0 { 0 } else { wait + time };
+        let retry = match self.retry {
+            Retry::After(wait) => Retry::After(longer(wait)),
+            retry => retry,
+        };
+        Self { retry, reset_after: longer(self.reset_after), ..self }
+    }
+
     /// The integers of the reply.
     pub fn to_reply(self) -> Reply {
         Reply {

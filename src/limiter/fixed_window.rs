@@ -29,6 +29,10 @@ impl Meter for FixedWindow {
         quota.limit()
     }
 
+    fn span(quota: &WindowQuota) -> Micros {
+        quota.window()
+    }
+
     fn last_taken(&self) -> Micros {
         self.at
     }
@@ -37,8 +41,7 @@ impl Meter for FixedWindow {
     fn read(&self, quota: &WindowQuota, now: Micros) -> Reading {
         let gone = now % quota.window();
         let (start, left) = (now - gone, quota.window() - gone);
-        let is_of_this_window = start <= self.at && self.at < now + left;
-        Reading { count: if is_of_this_window { self.count } else { 0 }, left }
+        Reading { count: if start <= self.at { self.count } else { 0 }, left }
     }
 
     #[inline(always)]

@@ -25,6 +25,10 @@ impl Meter for LeakyBucket {
         self.0.last_taken()
     }
 
+    fn span(quota: &BucketQuota) -> Micros {
+        TokenBucket::span(quota)
+    }
+
     #[inline(always)]
     fn read(&self, quota: &BucketQuota, now: Micros) -> u128 {
         self.0.read(quota, now)

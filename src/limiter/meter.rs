@@ -3,6 +3,11 @@
 //! A request is allowed if what is used plus its cost stays within the limit; what remains is the rest; the wait is
 //! the time until little enough is used; and a limiter of which nothing is used is as good as new. So the rules that
 //! hold for every algorithm stand here once, and an algorithm is only its [`Meter`].
+//!
+//! So does what happens when the clock was turned back since something was last taken. After a step of up to a window, or
+//! a fill, time stands still until the clock is where it was: what was used stays used, and every wait is longer by the
+//! step. The time of the last taking never goes back, so no number of such steps wins anything. After a longer step
+//! everything is forgotten, because it would block for longer than the quota ever does.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -25,10 +30,10 @@ pub trait Meter: Clone + Debug + Default + PartialEq {
     /// When something was last taken.
     fn last_taken(&self) -> Micros;
 
-    /// What the state has come to.
-    ///
-    /// What was taken in the future (the clock has been turned back since) does not count wherever it would block
-    /// longer than the quota ever does.
+    /// A window, or the time in which an empty bucket fills.
+    fn span(quota: &Self::Quota) -> Micros;
+
+    /// What the state has come to, which is never asked for a time before the last taking.
     fn read(&self, quota: &Self::Quota, now: Micros) -> Self::Reading;
 
     /// How much is used, rounded up.
@@ -73,9 +78,10 @@ impl<M: Meter> Metered<M> {
     /// quota.
     #[inline(always)]
     pub(super) fn request(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Decision {
-        if *quota != self.quota {
-            if let Some(denied) = self.meet(quota, cost, force, now) {
-                return denied;
+        // One branch for both, and one way out of it: another would keep the decision from being made in registers.
+        if now < self.meter.last_taken() || *quota != self.quota {
+            if let Some(decision) = self.meet(quota, cost, force, now) {
+                return decision;
             }
         }
         let limit = M::limit(quota);
@@ -95,6 +101,9 @@ impl<M: Meter> Metered<M> {
 
     /// What a request would be told now, except that nothing is taken: what remains, and until when, is as it stands.
     pub(super) fn peek(&self, quota: &M::Quota, cost: u64, now: Micros) -> Decision {
+        if now < self.meter.last_taken() {
+            return self.peek_turned_back(quota, cost, now);
+        }
         if *quota != self.quota {
             return self.peek_under(quota, cost, now);
         }
@@ -107,6 +116,7 @@ impl<M: Meter> Metered<M> {
 
     /// Gives back `amount`, or as much of it as is used; returns whether there was anything to give back.
     pub(super) fn refund(&mut self, amount: u64, now: Micros) -> bool {
+        let Some(now) = self.time(&self.quota, now) else { return false };
         let view = View::new(&self.meter, &self.quota, now);
         let reading = view.reading;
         if view.wait_until_used(0) == 0 {
@@ -118,6 +128,10 @@ impl<M: Meter> Metered<M> {
 
     /// Takes what was decided elsewhere.
     pub(super) fn take(&mut self, quota: &M::Quota, cost: u64, now: Micros) {
+        let now = self.time(quota, now).unwrap_or_else(|| {
+            *self = Self::new(*quota);
+            now
+        });
         if *quota != self.quota {
             self.adopt(quota, cost, now);
         }
@@ -126,7 +140,7 @@ impl<M: Meter> Metered<M> {
 
     /// How much is used.
     pub(super) fn used(&self, now: Micros) -> u64 {
-        View::new(&self.meter, &self.quota, now).used()
+        self.time(&self.quota, now).map_or(0, |now| View::new(&self.meter, &self.quota, now).used())
     }
 
     /// From when on nothing is used any more.
@@ -135,10 +149,39 @@ impl<M: Meter> Metered<M> {
         then + View::new(&self.meter, &self.quota, then).wait_until_used(0)
     }
 
-    /// Meets a request under another quota than the one in force: returns the decision if it is denied; otherwise makes
-    /// the quota the one in force, under which the request is as allowed or forced as it was here.
+    /// The time that counts under a quota: now, or that of the last taking if the clock was turned back since; `None` if
+    /// by so much that what was taken is forgotten.
+    fn time(&self, quota: &M::Quota, now: Micros) -> Option<Micros> {
+        let last = self.meter.last_taken();
+        (last.saturating_sub(now) <= M::span(quota)).then_some(now.max(last))
+    }
+
+    fn request_turned_back(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Decision {
+        if let Some(time) = self.time(quota, now) {
+            return self.request(quota, cost, force, time).waiting_longer_by(time - now);
+        }
+        let mut anew = Self::new(*quota);
+        let decision = anew.request(quota, cost, force, now);
+        if decision.taken {
+            *self = anew;
+        }
+        decision
+    }
+
+    fn peek_turned_back(&self, quota: &M::Quota, cost: u64, now: Micros) -> Decision {
+        match self.time(quota, now) {
+            Some(time) => self.peek(quota, cost, time).waiting_longer_by(time - now),
+            None => Self::new(*quota).peek(quota, cost, now),
+        }
+    }
+
+    /// Meets a request after the clock was turned back, or under another quota than the one in force. Returns the decision,
+    /// or `None` if the request is allowed or forced under a new quota, which is then the one in force.
     #[cold]
     fn meet(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Option<Decision> {
+        if now < self.meter.last_taken() {
+            return Some(self.request_turned_back(quota, cost, force, now));
+        }
         let seen = self.peek_under(quota, cost, now);
         if !seen.allowed && !force {
             return Some(seen);

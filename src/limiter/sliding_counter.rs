@@ -50,6 +50,10 @@ impl Meter for SlidingCounter {
         quota.limit()
     }
 
+    fn span(quota: &WindowQuota) -> Micros {
+        quota.window()
+    }
+
     fn last_taken(&self) -> Micros {
         self.at
     }
@@ -59,9 +63,9 @@ impl Meter for SlidingCounter {
     fn read(&self, quota: &WindowQuota, now: Micros) -> Reading {
         let gone = now % quota.window();
         let (start, left) = (now - gone, quota.window() - gone);
-        let (previous, current) = if start <= self.at && self.at < now + left {
+        let (previous, current) = if start <= self.at {
             (self.previous, self.current)
-        } else if start.saturating_sub(quota.window()) <= self.at && self.at < start {
+        } else if start.saturating_sub(quota.window()) <= self.at {
             (self.current, 0)
         } else {
             (0, 0)

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::arithmetic::div_ceil;
+use super::arithmetic::{div_ceil, div_floor};
 use super::meter::Meter;
 use super::quota::{BucketQuota, Micros};
 
@@ -44,21 +44,13 @@ impl Meter for TokenBucket {
         self.at
     }
 
+    fn span(quota: &BucketQuota) -> Micros {
+        div_floor(parts(quota.capacity(), quota), quota.rate().count())
+    }
+
     #[inline(always)]
     fn read(&self, quota: &BucketQuota, now: Micros) -> u128 {
-        let count = u128::from(quota.rate().count());
-        if now >= self.at {
-            return self.missing.saturating_sub(count * u128::from(now - self.at));
-        }
-        // The clock was turned back: as much more is missing as comes back until it is where it was. So a small step
-        // back changes nothing; but when nobody could take even one token within the time that a bucket fills in, what
-        // was taken is forgotten.
-        let missing = self.missing + count * u128::from(self.at - now);
-        if missing > parts(2 * quota.capacity() - 1, quota) {
-            0
-        } else {
-            missing
-        }
+        self.missing.saturating_sub(u128::from(quota.rate().count()) * u128::from(now - self.at))
     }
 
     #[inline(always)]

@@ -77,11 +77,15 @@ impl Account {
 
     /// The counter has the time in milliseconds, and knows of no moment before the next window at which there is room.
     fn counter_of_milliseconds(&self, now: u64) -> Reply {
-        let (now, window) = (now - now % 1_000, window(&self.quota));
-        let left = window - now % window;
-        let Reply { allowed, numbers } = self.exact.clone().request(self.quota, 1, false, now).into();
+        let (most, window) = (limit(&self.quota), window(&self.quota));
+        let now = now - now % 1_000;
+        let (start, left) = (now - now % window, window - now % window);
+        let admitted_from = |from: u64| self.admitted.iter().filter(|time| **time >= from).count() as u64;
+        let current = admitted_from(start);
+        let used = (admitted_from(start - window) - current) * left / window + current;
+        let (allowed, room) = (used < most, i64::try_from(most.saturating_sub(used)).expect("few"));
         let wait = if allowed { 0 } else { millis(left) };
-        Reply { allowed, numbers: [numbers[0], wait, millis(left + window), 0] }
+        Reply { allowed, numbers: [room - i64::from(allowed), wait, millis(left + window), 0] }
     }
 }
 

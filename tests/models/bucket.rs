@@ -1,7 +1,5 @@
 //! A bucket in exact fractions of a token.
 
-use std::cmp::Ordering;
-
 use redis_ratelimit::limiter::{BucketQuota, Quota};
 
 use super::fraction::Fraction;
@@ -33,19 +31,15 @@ fn refill(quota: &BucketQuota, micros: u64) -> Fraction {
 
 impl Bucket {
     fn exact(&self, quota: &Quota, now: u64) -> Fraction {
-        let quota = parameters(quota);
-        if now >= self.at {
-            return self.used.minus(refill(quota, now - self.at)).at_least_zero();
-        }
-        let before = self.used.plus(refill(quota, self.at - now));
-        match before.compare(Fraction::whole(2 * quota.capacity() - 1)) {
-            Ordering::Greater => Fraction::ZERO,
-            _ => before,
-        }
+        self.used.minus(refill(parameters(quota), now - self.at)).at_least_zero()
     }
 }
 
 impl Naive for Bucket {
+    fn last(&self) -> u64 {
+        self.at
+    }
+
     fn used(&self, quota: &Quota, now: u64) -> u64 {
         self.exact(quota, now).ceiling()
     }

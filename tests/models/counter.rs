@@ -20,14 +20,15 @@ impl Counter {
 }
 
 impl Naive for Counter {
+    fn last(&self) -> u64 {
+        self.at
+    }
+
     /// ⌊previous·(1 − elapsed/window) + current⌋
     fn used(&self, quota: &Quota, now: u64) -> u64 {
         let length = window(quota);
         let elapsed = now % length;
         let start = now - elapsed;
-        if self.counts.keys().any(|window| *window > start) {
-            return 0;
-        }
         let (previous, current) = (self.count(start.checked_sub(length)), self.count(Some(start)));
         let weighted = u128::from(previous) * u128::from(length - elapsed) / u128::from(length);
         u64::try_from(weighted).expect("fits") + current
@@ -36,9 +37,6 @@ impl Naive for Counter {
     fn settled(&self, quota: &Quota, now: u64) -> Self {
         let length = window(quota);
         let start = now - now % length;
-        if self.counts.keys().any(|window| *window > start) {
-            return Self { at: now, counts: BTreeMap::new() };
-        }
         let keep = |window: u64| window == start || window + length == start;
         Self { at: now, counts: self.counts.iter().map(|(k, v)| (*k, *v)).filter(|(k, _)| keep(*k)).collect() }
     }

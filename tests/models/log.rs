@@ -10,25 +10,21 @@ pub struct Log {
 }
 
 impl Naive for Log {
+    fn last(&self) -> u64 {
+        self.requests.last().map_or(0, |(time, _)| *time)
+    }
+
     fn used(&self, quota: &Quota, now: u64) -> u64 {
         self.settled(quota, now).requests.iter().map(|(_, cost)| cost).sum()
     }
 
     fn settled(&self, quota: &Quota, now: u64) -> Self {
-        let newest = self.requests.iter().map(|(time, _)| *time).max().unwrap_or(0);
-        let live = |(time, _): &&(u64, u64)| time + window(quota) > now.max(newest);
-        let requests: Vec<_> = self.requests.iter().filter(live).copied().collect();
-        let all_in_the_future = requests.iter().all(|(time, _)| *time > now);
-        Self { requests: if all_in_the_future { Vec::new() } else { requests } }
+        let live = |(time, _): &&(u64, u64)| time + window(quota) > now;
+        Self { requests: self.requests.iter().filter(live).copied().collect() }
     }
 
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
         let mut requests = self.settled(quota, now).requests;
-        let future: u64 = requests.iter().filter(|(time, _)| *time > now).map(|(_, cost)| cost).sum();
-        requests.retain(|(time, _)| *time <= now);
-        if future > 0 {
-            requests.push((now, future.min(limit(quota))));
-        }
         requests.push((now, cost.min(limit(quota))));
         while requests[1..].iter().map(|(_, cost)| cost).sum::<u64>() >= limit(quota) {
             requests.remove(0);

@@ -18,8 +18,10 @@ pub use counter::Counter;
 pub use log::Log;
 pub use window::Window;
 
-/// A naive state. It knows nothing of quotas changing, of waits or of remainders.
+/// A naive state. It knows nothing of quotas changing, of waits or of remainders, nor of clocks that are turned back.
 pub trait Naive: Clone + Default {
+    /// When it was last changed.
+    fn last(&self) -> u64;
     /// What is used, in whole units, rounded up.
     fn used(&self, quota: &Quota, now: u64) -> u64;
     /// The same state without what no longer counts.
@@ -122,29 +124,42 @@ impl<N: Naive> Model<N> {
 
     pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Told {
         let allowed = self.used(&quota, now) + cost <= limit(&quota);
-        let mut queue = self.clone();
+        let mut delay = 0;
         if allowed || force {
-            queue = self.with_quota(quota, cost, now);
-            *self = Self { quota, state: queue.state.taken(&quota, cost, now) };
+            let (model, time) = self.at(&quota, now);
+            let queue = model.with_quota(quota, cost, time);
+            delay = queue.millis_until(&quota, 0, time);
+            *self = Self { quota, state: queue.state.taken(&quota, cost, time) };
         }
-        let delay = if allowed { queue.millis_until(&quota, 0, now) } else { 0 };
         self.told(quota, cost, allowed, delay, now)
     }
 
     /// What a request would be told, except that it takes nothing.
     pub fn peek(&self, quota: Quota, cost: u64, now: u64) -> Told {
         let allowed = self.used(&quota, now) + cost <= limit(&quota);
-        let delay = if allowed { self.millis_until(&quota, 0, now) } else { 0 };
-        self.told(quota, cost, allowed, delay, now)
+        let (model, time) = self.at(&quota, now);
+        self.told(quota, cost, allowed, model.millis_until(&quota, 0, time), now)
     }
 
     /// Gives back so much, and says whether there was anything to give back.
     pub fn refund(&mut self, amount: u64, now: u64) -> bool {
         let used = self.used(&self.quota, now) > 0;
         if used {
-            self.state = self.state.given_back(&self.quota, amount, now);
+            let (model, time) = self.at(&self.quota, now);
+            self.state = model.state.given_back(&self.quota, amount, time);
         }
         used
+    }
+
+    /// "A step back of up to one window, or one fill time, forgives nothing", since time stands still; "only a longer step
+    /// forgets".
+    fn at(&self, quota: &Quota, now: u64) -> (Self, u64) {
+        let last = self.state.last();
+        if last.saturating_sub(now) > span(quota) {
+            (Self::new(*quota), now)
+        } else {
+            (self.clone(), now.max(last))
+        }
     }
 
     /// What is told of where it stands, to a request that was allowed or not.
@@ -158,17 +173,18 @@ impl<N: Naive> Model<N> {
                 Some(room) => self.millis_until(&quota, room, now),
             },
             reset_ms: self.millis_until(&quota, 0, now),
-            delay_ms: matches!(quota, Quota::LeakyBucket(_)).then_some(delay_ms),
+            delay_ms: matches!(quota, Quota::LeakyBucket(_)).then_some(if allowed { delay_ms } else { 0 }),
         }
     }
 
     /// "Carries over what was used"; and where that leaves less, what the new quota would have left of it.
     fn used(&self, quota: &Quota, now: u64) -> u64 {
-        let old = self.state.used(&self.quota, now);
-        if *quota == self.quota {
+        let (Self { quota: in_force, state }, time) = self.at(quota, now);
+        let old = state.used(&in_force, time);
+        if *quota == in_force {
             return old;
         }
-        old.min(self.state.carried_over(&self.quota, quota).used(quota, now))
+        old.min(state.carried_over(&in_force, quota).used(quota, time))
     }
 
     fn with_quota(&self, quota: Quota, cost: u64, now: u64) -> Self {
@@ -213,6 +229,17 @@ pub fn window(quota: &Quota) -> u64 {
     match quota {
         Quota::TokenBucket(_) | Quota::LeakyBucket(_) => panic!("a bucket has no window"),
         Quota::FixedWindow(quota) | Quota::SlidingLog(quota) | Quota::SlidingCounter(quota) => quota.window(),
+    }
+}
+
+/// A window, or the time in which an empty bucket fills, rounded down.
+pub fn span(quota: &Quota) -> u64 {
+    match quota {
+        Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => {
+            let fill = u128::from(quota.capacity()) * u128::from(quota.rate().period());
+            u64::try_from(fill / u128::from(quota.rate().count())).expect("a hundred years at most")
+        }
+        _ => window(quota),
     }
 }
 

@@ -64,3 +64,29 @@ pub fn wild(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value 
 pub fn moved(now: Micros, passes: i64) -> Micros {
     now.saturating_add_signed(passes)
 }
+
+/// What was admitted when, in the order of time, is no more than the quota says.
+pub fn assert_within(quota: &Quota, admitted: &[(Micros, u64)]) {
+    for (i, (from, _)) in admitted.iter().enumerate() {
+        let mut sum = 0;
+        for (to, cost) in &admitted[i..] {
+            sum += u128::from(*cost);
+            let time = u128::from(to - from);
+            match quota {
+                Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => {
+                    let (count, period) = (u128::from(quota.rate().count()), u128::from(quota.rate().period()));
+                    assert!(sum * period <= u128::from(quota.capacity()) * period + count * time);
+                }
+                Quota::FixedWindow(quota) => {
+                    assert!(from / quota.window() != to / quota.window() || sum <= u128::from(quota.limit()));
+                }
+                Quota::SlidingLog(quota) => {
+                    assert!(time >= u128::from(quota.window()) || sum <= u128::from(quota.limit()));
+                }
+                Quota::SlidingCounter(quota) => {
+                    assert!(time >= u128::from(quota.window()) || sum <= 2 * u128::from(quota.limit()));
+                }
+            }
+        }
+    }
+}

@@ -11,6 +11,10 @@ pub struct Window {
 }
 
 impl Naive for Window {
+    fn last(&self) -> u64 {
+        self.at
+    }
+
     fn used(&self, quota: &Quota, now: u64) -> u64 {
         self.settled(quota, now).taken.iter().sum()
     }

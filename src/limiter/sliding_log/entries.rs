@@ -66,12 +66,6 @@ impl Entries {
         (!self.newest.is_empty()).then_some(self.newest.last)
     }
 
-    /// The time of the first entry later than `past`.
-    pub fn first_after(&self, past: Micros) -> Option<Micros> {
-        let chunk = self.find_chunk(|chunk| chunk.last <= past);
-        chunk.entries().map(|found| found.entry.time).find(|&time| time > past)
-    }
-
     /// The sum of all costs.
     pub fn sum(&self) -> u64 {
         self.sum.wrapping_sub(self.oldest_chunk().sum_before)
@@ -139,20 +133,6 @@ impl Entries {
                 break;
             }
         }
-    }
-
-    /// Makes one entry at `time`, of at most `most`, out of those that are later: the clock was turned back to it.
-    pub fn pull_back_to(&mut self, time: Micros, most: u64) {
-        if self.newest().is_none_or(|newest| newest <= time) {
-            return;
-        }
-        let sum = self.sum;
-        let cut = self.cut_at(self.full().partition_point(|chunk| chunk.last <= time));
-        cut.entries()
-            .map(|found| found.entry)
-            .take_while(|entry| entry.time <= time)
-            .for_each(|entry| self.push(entry));
-        self.push(Entry { time, cost: sum.wrapping_sub(self.sum).min(most) });
     }
 
     /// Adds an entry that is not older than the newest.

@@ -19,72 +19,55 @@ pub struct SlidingLog {
     pub(super) entries: Entries,
 }
 
-/// The moment at which it is read, and the time at which to count then, or `None` if nothing counts.
-#[derive(Clone, Copy)]
-pub struct Reading {
-    now: Micros,
-    counted_at: Option<Micros>,
-}
-
 impl Meter for SlidingLog {
     type Quota = WindowQuota;
-    type Reading = Reading;
+    /// The time at which it is read: all else is in the entries.
+    type Reading = Micros;
 
     fn limit(quota: &WindowQuota) -> u64 {
         quota.limit()
+    }
+
+    fn span(quota: &WindowQuota) -> Micros {
+        quota.window()
     }
 
     fn last_taken(&self) -> Micros {
         self.entries.newest().unwrap_or(0)
     }
 
-    /// Counts as of now, unless the clock was turned back. Then it is the time of the newest entry, so that a small step
-    /// back changes nothing; but if even the oldest entry that counts lies in the future, all of them would block for
-    /// longer than a window, and none is counted.
     #[inline(always)]
-    fn read(&self, quota: &WindowQuota, now: Micros) -> Reading {
-        let newest = self.last_taken();
-        if newest <= now {
-            return Reading { now, counted_at: Some(now) };
-        }
-        let oldest = self.entries.first_after(newest.saturating_sub(quota.window()));
-        Reading { now, counted_at: oldest.filter(|&oldest| oldest <= now).map(|_| newest) }
+    fn read(&self, _quota: &WindowQuota, now: Micros) -> Micros {
+        now
     }
 
     #[inline(always)]
-    fn used(&self, reading: Reading, quota: &WindowQuota) -> u64 {
-        match reading.counted_at {
-            None => 0,
-            Some(time) if time < quota.window() => self.entries.sum(),
-            Some(time) => self.entries.sum_after(time - quota.window()),
+    fn used(&self, now: Micros, quota: &WindowQuota) -> u64 {
+        match now.checked_sub(quota.window()) {
+            None => self.entries.sum(),
+            Some(past) => self.entries.sum_after(past),
         }
     }
 
     #[inline(always)]
-    fn wait_until_used(&self, amount: u64, reading: Reading, quota: &WindowQuota) -> Micros {
-        let Some(time) = reading.counted_at else { return 0 };
-        match self.entries.last_to_leave_until(amount).map(|leaving| leaving + quota.window()) {
-            Some(leaves) if leaves > time => leaves - reading.now,
-            _ => 0,
+    fn wait_until_used(&self, amount: u64, now: Micros, quota: &WindowQuota) -> Micros {
+        let leaving = self.entries.last_to_leave_until(amount);
+        leaving.map_or(0, |leaving| (leaving + quota.window()).saturating_sub(now))
+    }
+
+    fn settle(&mut self, _reading: Micros, quota: &WindowQuota, now: Micros) {
+        if let Some(past) = now.checked_sub(quota.window()) {
+            self.entries.drop_until(past);
         }
     }
 
-    fn settle(&mut self, reading: Reading, quota: &WindowQuota, _now: Micros) {
-        match reading.counted_at {
-            None => self.entries = Entries::default(),
-            Some(time) if time < quota.window() => {}
-            Some(time) => self.entries.drop_until(time - quota.window()),
-        }
-    }
-
-    fn take(&mut self, cost: u64, reading: Reading, quota: &WindowQuota, now: Micros) {
+    fn take(&mut self, cost: u64, reading: Micros, quota: &WindowQuota, now: Micros) {
         self.settle(reading, quota, now);
-        self.entries.pull_back_to(now, quota.limit());
         self.entries.push(Entry { time: now, cost: cost.min(quota.limit()) });
         self.entries.keep_newest(quota.limit());
     }
 
-    fn give_back(&mut self, amount: u64, reading: Reading, quota: &WindowQuota, now: Micros) {
+    fn give_back(&mut self, amount: u64, reading: Micros, quota: &WindowQuota, now: Micros) {
         self.settle(reading, quota, now);
         self.entries.give_back(amount);
     }
