@@ -61,7 +61,7 @@ proptest! {
         let mut table = HeavyHitters::with_places(places);
         let mut truth: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         for (key, times) in stream {
-            table.count(hash(&name(key)), &name(key), times);
+            table.count(hash(&name(key)), 0, &name(key), times);
             *truth.entry(name(key)).or_default() += times;
 
             let found: BTreeMap<&[u8], u64> = table.entries().iter().map(|it| (&*it.key, it.count)).collect();
@@ -87,7 +87,7 @@ proptest! {
         let (mut seen, mut now) = (Vec::new(), START);
         for (key, passes) in stream {
             now += passes;
-            top.denied(&name(key), now);
+            top.denied(0, &name(key), now);
             seen.push((key, now));
         }
         for later in [0, 5_000_000, 30_000_000, 61_000_000] {

@@ -15,7 +15,8 @@ use redis::Value;
 struct Ranking {
     denials: i64,
     error: i64,
-    keys: Vec<(Vec<u8>, i64)>,
+    /// The name, the count and the database of each.
+    keys: Vec<(Vec<u8>, i64, i64)>,
 }
 
 impl Ranking {
@@ -27,7 +28,11 @@ impl Ranking {
     }
 
     fn shown(&self) -> Vec<(&str, i64)> {
-        self.keys.iter().map(|(key, count)| (std::str::from_utf8(key).expect("text"), *count)).collect()
+        self.keys.iter().map(|(key, count, _)| (std::str::from_utf8(key).expect("text"), *count)).collect()
+    }
+
+    fn places(&self) -> Vec<(&str, i64)> {
+        self.keys.iter().map(|(key, _, db)| (std::str::from_utf8(key).expect("text"), *db)).collect()
     }
 
     fn names(&self) -> Vec<&str> {
@@ -66,6 +71,14 @@ fn deny_all<'a>(client: &mut Client, keys: impl Iterator<Item = &'a str>) {
     assert!(replies.iter().all(|reply| matches!(reply, Value::Array(told) if told[0] == Value::Int(0))));
 }
 
+/// A client of a user who may run `RL.TOP`, and has these rules.
+fn user(server: &Server, rules: &str) -> Client {
+    server.connect().get::<()>(&format!("ACL SETUSER user reset on nopass +rl.top {rules}"));
+    let mut user = server.connect();
+    user.get::<()>("AUTH user x");
+    user
+}
+
 #[test]
 fn the_last_minute_goes_by_and_the_rest_stays() {
     let mut server = Server::with_clock(&[]);
@@ -73,7 +86,8 @@ fn the_last_minute_goes_by_and_the_rest_stays() {
     for (key, times) in [("b", 2), ("c", 2), ("a", 3)] {
         deny(&mut client, key, times);
     }
-    let expected = Ranking { denials: 7, error: 0, keys: vec![(b"a".into(), 3), (b"b".into(), 2), (b"c".into(), 2)] };
+    let expected =
+        Ranking { denials: 7, error: 0, keys: vec![(b"a".into(), 3, 0), (b"b".into(), 2, 0), (b"c".into(), 2, 0)] };
     let [last_minute, since_start] = top(&mut client, "");
     assert_eq!((&last_minute, &since_start), (&expected, &expected));
 
@@ -182,7 +196,7 @@ fn with_more_keys_than_places_the_heavy_ones_are_there_and_the_error_is_told() {
     for (ranking, most) in [(&since_start, 2 * all / 10), (&last_minute, all / 10)] {
         assert_eq!(ranking.denials, all);
         assert!(ranking.error > 0 && ranking.error <= most, "{ranking:?}");
-        assert!(ranking.keys.is_sorted_by_key(|(_, count)| -count), "{ranking:?}");
+        assert!(ranking.keys.is_sorted_by_key(|key| -key.1), "{ranking:?}");
         let shown: HashMap<&str, i64> = ranking.shown().into_iter().collect();
         for (key, count) in &shown {
             let off = count - exact[key];
@@ -229,7 +243,8 @@ fn any_bytes_are_shown_and_long_keys_are_cut() {
         }
     }
     let cut = |byte: u8| [[byte; 128].as_slice(), b"..."].concat();
-    let expected = [(cut(b'c'), 5), (cut(b'b'), 4), ([b'a'; 128].to_vec(), 3), (keys[1].to_vec(), 2), (Vec::new(), 1)];
+    let expected = [cut(b'c'), cut(b'b'), [b'a'; 128].to_vec(), keys[1].to_vec(), Vec::new()];
+    let expected: Vec<_> = expected.into_iter().zip([5, 4, 3, 2, 1]).map(|(key, count)| (key, count, 0)).collect();
     for ranking in top(&mut client, "") {
         assert_eq!(ranking.keys, expected);
     }
@@ -254,10 +269,18 @@ fn a_long_key_is_shown_only_to_those_who_may_read_all() {
     let mut client = server.connect();
     deny(&mut client, &format!("app:{}1", "k".repeat(200)), 1);
     // The end of the key, which decides, is not kept.
-    for (rules, shown) in [("~app:*[^0-9]", 0), ("~app:*", 0), ("~*[0-9]", 0), ("~*", 1), ("allkeys", 1), ("%W~*", 0)] {
-        client.get::<()>(&format!("ACL SETUSER user reset on nopass +rl.top {rules}"));
-        let mut user = server.connect();
-        user.get::<()>("AUTH user x");
+    for (rules, shown) in [
+        ("~app:*[^0-9]", 0),
+        ("~app:*", 0),
+        ("~*[0-9]", 0),
+        ("~", 0),
+        ("%W~*", 0),
+        ("(~* +get)", 0),
+        ("~*", 1),
+        ("%R~*", 1),
+        ("allkeys", 1),
+    ] {
+        let mut user = user(&server, rules);
         for ranking in top(&mut user, "") {
             assert_eq!(ranking.keys.len(), shown, "{rules}");
         }
@@ -316,12 +339,12 @@ fn nobody_is_shown_keys_that_they_may_not_read() {
         ("~app:2 %R~other:1", &["other:1", "app:2"]),
         ("(~app:1 +get)", &all[2..3]),
         ("", &[]),
+        // The pattern of an empty name, and of no other.
+        ("~", &[]),
         ("~*", &all),
         ("allkeys", &all),
     ] {
-        client.get::<()>(&format!("ACL SETUSER user reset on nopass +rl.top +multi +exec {rules}"));
-        let mut user = server.connect();
-        user.get::<()>("AUTH user x");
+        let mut user = user(&server, rules);
         for ranking in top(&mut user, "") {
             assert_eq!((ranking.names(), ranking.denials), (expected.to_vec(), 23), "{rules}");
         }
@@ -332,6 +355,64 @@ fn nobody_is_shown_keys_that_they_may_not_read() {
     }
     for ranking in top(&mut client, "") {
         assert_eq!(ranking.names(), all);
+    }
+}
+
+#[test]
+fn keys_of_different_databases_are_told_apart() {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    for (db, times) in [(0, 2), (1, 3), (15, 1)] {
+        client.get::<()>(&format!("SELECT {db}"));
+        deny(&mut client, "key", times);
+    }
+    // A script may choose another database for itself.
+    client.eval::<()>("redis.call('SELECT', 2) redis.call('RL.TOKENBUCKET', KEYS[1], 1, 1, 'COST', 2)", "script", &[]);
+    for ranking in top(&mut client, "") {
+        assert_eq!(ranking.shown(), [("key", 3), ("key", 2), ("key", 1), ("script", 1)]);
+        assert_eq!(ranking.places(), [("key", 1), ("key", 0), ("key", 15), ("script", 2)]);
+    }
+}
+
+#[test]
+fn keys_are_shown_only_of_databases_that_the_user_may_use() {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    for db in [0, 1, 2] {
+        client.get::<()>(&format!("SELECT {db}"));
+        deny(&mut client, "app:1", 3);
+        deny(&mut client, &"long".repeat(50), 2);
+        deny(&mut client, "other", 1);
+    }
+    if client.call("ACL SETUSER user db=0").is_err() {
+        println!("skipped: this server grants all databases to every user");
+        return;
+    }
+    let all = [("app:1", 0), ("app:1", 1), ("app:1", 2)];
+    for (rules, seen, sees_long_and_other) in [
+        ("~*", &all[..], &[0, 1, 2][..]),
+        ("~* alldbs", &all, &[0, 1, 2]),
+        ("~* resetdbs", &[], &[]),
+        ("~* resetdbs db=0", &all[..1], &[0]),
+        ("~* +@all resetdbs db=0,2", &[all[0], all[2]], &[0, 2]),
+        ("~* resetdbs db=0 alldbs", &all, &[0, 1, 2]),
+        ("~app:* resetdbs db=1", &all[1..2], &[]),
+        // Who may read a key in one database, and use another, sees it in neither of those that only one rule grants.
+        ("~app:* resetdbs db=0,1 (+@all ~* resetdbs db=1,2)", &all[1..2], &[]),
+        ("(+@all ~app:* resetdbs db=1)", &all[1..2], &[]),
+        ("resetdbs (+@all ~app:* resetdbs db=1)", &[], &[]),
+    ] {
+        let mut user = user(&server, rules);
+        for ranking in top(&mut user, "") {
+            let (found, more): (Vec<_>, Vec<_>) = ranking.places().into_iter().partition(|key| key.0 == "app:1");
+            assert_eq!(found, seen, "{rules}");
+            let of =
+                |name: fn(&str) -> bool| more.iter().filter(|key| name(key.0)).map(|key| key.1).collect::<Vec<_>>();
+            assert_eq!(of(|name| name.starts_with("long")), sees_long_and_other, "{rules}");
+            if !rules.contains('(') {
+                assert_eq!(of(|name| name == "other"), sees_long_and_other, "{rules}");
+            }
+        }
     }
 }
 

@@ -45,7 +45,8 @@ pub struct Ranking {
     pub denials: u64,
     /// By how much a count may be too high.
     pub error: u64,
-    pub keys: Vec<(Vec<u8>, u64)>,
+    /// The name of each, its count, and its database.
+    pub keys: Vec<(Vec<u8>, u64, u32)>,
 }
 
 type Fields = HashMap<String, Value>;
@@ -162,12 +163,12 @@ mod tests {
     fn the_ranking_is_that_of_the_last_minute_and_its_keys_are_any_bytes() {
         for protocol in [0, 1] {
             let ranking = |denials, key: &[u8]| {
-                let pair = Value::Array(vec![Value::BulkString(key.to_vec()), Value::Int(denials)]);
-                let keys = ("keys", Value::Array(vec![pair]));
+                let key = vec![Value::BulkString(key.to_vec()), Value::Int(denials), Value::Int(1)];
+                let keys = ("keys", Value::Array(vec![Value::Array(key)]));
                 maps([("denials", Value::Int(denials)), ("error", Value::Int(1)), keys])[protocol].clone()
             };
             let reply = maps([("last_minute", ranking(3, b"\xff\x1b")), ("since_start", ranking(9, b"old"))]);
-            let expected = Ranking { denials: 3, error: 1, keys: vec![(b"\xff\x1b".to_vec(), 3)] };
+            let expected = Ranking { denials: 3, error: 1, keys: vec![(b"\xff\x1b".to_vec(), 3, 1)] };
             assert_eq!(Ranking::read(reply[protocol].clone()), Ok(expected));
         }
     }

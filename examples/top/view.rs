@@ -95,7 +95,11 @@ impl Picture<'_> {
                 if *error > 0 {
                     let _ = write!(title, ", counts up to {error} too high");
                 }
-                let row = |(key, count): &(Vec<u8>, u64)| [format!("{count:>COLUMN$}  ").as_bytes(), key].concat();
+                // A database is shown as in redis-cli's prompt, where it is not the usual one.
+                let place = |db: u32| if db == 0 { String::new() } else { format!("[{db}] ") };
+                let row = |(key, count, db): &(Vec<u8>, u64, u32)| {
+                    [format!("{count:>COLUMN$}  {}", place(*db)).as_bytes(), key].concat()
+                };
                 let denied = self.rates.total().is_some_and(|pace| pace.denied > 0.0);
                 match keys.as_slice() {
                     [] if *denials > 0 => instead("none of a key that this user may read"),
@@ -207,7 +211,7 @@ mod tests {
     }
 
     fn sample(keys: &[(&[u8], u64)]) -> Sample {
-        let keys: Vec<_> = keys.iter().map(|(key, count)| (key.to_vec(), *count)).collect();
+        let keys: Vec<_> = keys.iter().map(|(key, count)| (key.to_vec(), *count, 0)).collect();
         let stats = Stats { version: "1.2.3".to_owned(), keys: 7, log_bytes: 1_536, ..Stats::default() };
         let denials = keys.iter().map(|key| key.1).sum();
         Sample { taken: Instant::now(), stats, denied: Ok(Ranking { denials, error: 0, keys }), memory: Ok(5 << 20) }
@@ -225,7 +229,10 @@ mod tests {
 
     #[test]
     fn everything_has_its_place() {
-        let sample = sample(&[(b"user:42", 12), (b"user:7", 3)]);
+        let mut sample = sample(&[(b"user:42", 12), (b"user:7", 3)]);
+        if let Ok(Ranking { keys, .. }) = &mut sample.denied {
+            keys[1].2 = 12;
+        }
         let mut rates = rates(vec![rate("login", 1234.4, 5.55, 17)]);
         rates.algorithms[1] = Rate { name: "LEAKYBUCKET".to_owned(), per_second: None, keys: 3 };
         let expected = "\
@@ -244,7 +251,7 @@ login                          1234        5.5         17
 
 DENIED MOST IN THE LAST MINUTE: 15 denials
          12  user:42
-          3  user:7";
+          3  [12] user:7";
         assert_eq!(lines(&sample, &rates, 80, 24).join("\n"), expected);
     }
 

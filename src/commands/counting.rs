@@ -18,6 +18,6 @@ pub fn count(ctx: &mut Context, tally: &Tally, key: Arg<'_>, outcome: Outcome, n
 
 #[inline(never)]
 fn denied(ctx: &mut Context, key: Arg<'_>, now: Micros) {
-    stats::top().denied(key.bytes(), now);
+    stats::top().denied(ctx.selected_db(), key.bytes(), now);
     ctx.notify(DENIED, key);
 }

@@ -24,10 +24,14 @@ impl Command for Top {
         };
         // Nobody is shown the name of a key that they may not read.
         let sender = Sender::of(ctx);
-        // An empty name matches no pattern, not even a star: who may read that needs none.
-        let may_read_all = sender.may_read(b"");
         // Of a name that was cut a pattern may want to see the end.
-        let may_see = |key: &DeniedKey| may_read_all || (!key.is_cut && sender.may_read(&key.name));
+        let may_see = |key: &DeniedKey| {
+            if key.is_cut {
+                sender.may_read_all(key.db)
+            } else {
+                sender.may_read(key.db, &key.name)
+            }
+        };
         let shown = |mut ranking: Ranking| {
             ranking.keys = ranking.keys.into_iter().filter(may_see).take(count.into()).collect();
             ranking
@@ -61,9 +65,10 @@ fn reply_with_ranking(ctx: &Context, ranking: &Ranking) {
     }
     ctx.reply_with_text("keys");
     ctx.reply_with_list(ranking.keys.len());
-    for DeniedKey { name, is_cut, count } in &ranking.keys {
-        ctx.reply_with_list(2);
+    for DeniedKey { db, name, is_cut, count } in &ranking.keys {
+        ctx.reply_with_list(3);
         ctx.reply_with_bytes(&[name.as_slice(), if *is_cut { CUT } else { b"" }].concat());
         ctx.reply_with_integer(count.cast_signed());
+        ctx.reply_with_integer((*db).into());
     }
 }

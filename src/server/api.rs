@@ -62,6 +62,7 @@ functions! {
     RedisModule_GetCommand
     RedisModule_GetContextFlags
     RedisModule_GetModuleUserFromUserName
+    RedisModule_GetSelectedDb
     RedisModule_GetServerInfo
     RedisModule_InfoAddFieldCString
     RedisModule_InfoAddFieldULongLong

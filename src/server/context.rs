@@ -32,6 +32,12 @@ impl Context {
         flags & following.cast_signed() != 0
     }
 
+    /// The number of the database that the command is about.
+    pub fn selected_db(&self) -> i32 {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetSelectedDb)(self.ctx) }
+    }
+
     /// Whether a script sent the command.
     pub fn is_in_script(&self) -> bool {
         // SAFETY: the context is valid.

@@ -5,6 +5,8 @@
 //! is too high by more than the lowest, and as the counts add up to all that was counted, that is at most the share
 //! of one place: with a hundred places, a hundredth. Whoever was counted more often than that has a place.
 
+use std::mem;
+
 /// The most bytes of a key that are kept.
 const MAX_KEY: usize = 128;
 
@@ -29,6 +31,8 @@ pub struct HeavyHitters {
 pub struct Entry {
     /// Stands for the key: no two keys have the same, as far as anybody will ever see.
     pub hash: u64,
+    /// The database that the key is in.
+    pub db: i32,
     /// The key, or the beginning of it.
     pub key: Vec<u8>,
     /// Whether it is only the beginning.
@@ -41,9 +45,9 @@ pub struct Entry {
 
 impl Entry {
     /// Makes it stand for another key, in the memory that it has.
-    fn set_key(&mut self, hash: u64, key: &[u8]) {
+    fn set_key(&mut self, hash: u64, db: i32, key: &[u8]) {
         let kept = &key[..key.len().min(MAX_KEY)];
-        (self.hash, self.is_cut) = (hash, kept.len() < key.len());
+        (self.hash, self.db, self.is_cut) = (hash, db, kept.len() < key.len());
         self.key.clear();
         self.key.reserve_exact(kept.len());
         self.key.extend_from_slice(kept);
@@ -56,17 +60,17 @@ impl HeavyHitters {
         Self { places: places.into(), ..Self::default() }
     }
 
-    /// Counts a key, which has this hash, so many times.
+    /// Counts a key of a database, which has this hash, so many times.
     #[inline]
-    pub fn count(&mut self, hash: u64, key: &[u8], times: u64) {
-        if let Some(entry) = self.place_of(hash, key, times) {
+    pub fn count(&mut self, hash: u64, db: i32, key: &[u8], times: u64) {
+        if let Some(entry) = self.place_of(hash, db, key, times) {
             entry.count += times;
         }
     }
 
     /// The place of a key that is counted so many times: its own, or one that becomes its own.
     #[inline]
-    fn place_of(&mut self, hash: u64, key: &[u8], times: u64) -> Option<&mut Entry> {
+    fn place_of(&mut self, hash: u64, db: i32, key: &[u8], times: u64) -> Option<&mut Entry> {
         if self.places == 0 {
             return None;
         }
@@ -75,7 +79,7 @@ impl HeavyHitters {
             return self.entries.get_mut(at);
         }
         let at = if self.entries.len() < self.places {
-            self.entries.push(Entry { hash, key: Vec::new(), is_cut: false, count: 0, next: None });
+            self.entries.push(Entry { hash, db, key: Vec::new(), is_cut: false, count: 0, next: None });
             self.entries.len() - 1
         } else {
             self.is_full = true;
@@ -83,7 +87,7 @@ impl HeavyHitters {
             self.index.remove(at, &mut self.entries);
             at
         };
-        self.entries[at].set_key(hash, key);
+        self.entries[at].set_key(hash, db, key);
         self.index.add(at, &mut self.entries, self.places);
         self.entries.get_mut(at)
     }
@@ -126,8 +130,8 @@ impl HeavyHitters {
 
     /// Counts all that another has counted.
     pub fn count_all(&mut self, other: &Self) {
-        for Entry { hash, key, is_cut, count, .. } in &other.entries {
-            if let Some(entry) = self.place_of(*hash, key, *count) {
+        for Entry { hash, db, key, is_cut, count, .. } in &other.entries {
+            if let Some(entry) = self.place_of(*hash, *db, key, *count) {
                 entry.count += count;
                 entry.is_cut = *is_cut;
             }
@@ -169,9 +173,9 @@ impl Index {
         if self.first.is_empty() {
             self.first = vec![None; (2 * most).next_power_of_two()];
         }
-        let list = self.list(entries[at].hash);
-        entries[at].next = self.first[list];
-        self.first[list] = u16::try_from(at).ok();
+        let entry = &mut entries[at];
+        let list = self.list(entry.hash);
+        entry.next = mem::replace(&mut self.first[list], u16::try_from(at).ok());
     }
 
     fn remove(&mut self, at: usize, entries: &mut [Entry]) {
@@ -197,7 +201,7 @@ mod tests {
     }
 
     fn count(hitters: &mut HeavyHitters, key: &[u8]) {
-        hitters.count(hash(key), key, 1);
+        hitters.count(hash(key), 0, key, 1);
     }
 
     fn found(hitters: &HeavyHitters) -> Vec<(String, u64)> {
@@ -232,7 +236,7 @@ mod tests {
         let mut hitters = HeavyHitters::with_places(3);
         let key = |end: &str| [&[b'k'; MAX_KEY], end.as_bytes()].concat();
         for (hash, key) in [(1, key("")), (2, key("1")), (3, key("2")), (2, key("1"))] {
-            hitters.count(hash, &key, 1);
+            hitters.count(hash, 0, &key, 1);
         }
         let mut counts: Vec<_> = hitters.entries().iter().map(|it| (it.key.len(), it.is_cut, it.count)).collect();
         counts.sort_unstable();

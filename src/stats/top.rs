@@ -27,6 +27,8 @@ pub struct Top {
     slices: [HeavyHitters; SLICES],
     /// The number of the slice in which something was last counted, since the epoch.
     newest: u64,
+    /// Where that slice is.
+    place: usize,
     hasher: RandomState,
 }
 
@@ -37,13 +39,15 @@ pub struct Ranking {
     pub denials: u64,
     /// By how much a count may be off, and how often a key may have been denied that is not there.
     pub error: u64,
-    /// The keys with their counts, the most often denied first; of equal ones in the order of their names.
+    /// The keys with their counts, the most often denied first; of equal ones in the order of their names and databases.
     pub keys: Vec<DeniedKey>,
 }
 
 /// A key that was denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeniedKey {
+    /// The database in which it was denied.
+    pub db: i32,
     /// Its name, or the beginning of it.
     pub name: Vec<u8>,
     /// Whether it is only the beginning.
@@ -68,7 +72,7 @@ impl Top {
     pub fn with_places(places: u16) -> Self {
         let table = || HeavyHitters::with_places(places);
         let slices = std::array::from_fn(|_| table());
-        Self { places, earlier: table(), earlier_error: 0, slices, newest: 0, hasher: RandomState::default() }
+        Self { places, earlier: table(), earlier_error: 0, slices, newest: 0, place: 0, hasher: RandomState::default() }
     }
 
     /// How many places each table has.
@@ -88,13 +92,14 @@ impl Top {
         *self = Self::with_places(self.places);
     }
 
-    /// Counts a denial.
-    pub fn denied(&mut self, key: &[u8], now: Micros) {
+    /// Counts a denial of a key in a database.
+    pub fn denied(&mut self, db: i32, key: &[u8], now: Micros) {
         self.move_to(now);
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
-        let hash = hasher.finish();
-        self.slices[place(self.newest)].count(hash, key, 1);
+        // Hashes of names are so far apart that a small number keeps those of a name in several databases apart.
+        let hash = hasher.finish().wrapping_add(u64::from(db.cast_unsigned()));
+        self.slices[self.place].count(hash, db, key, 1);
     }
 
     /// Makes the slice of `now` the newest, and gives up what is too old.
@@ -109,7 +114,7 @@ impl Top {
 
     #[cold]
     fn begin(&mut self, slice: u64) {
-        let ended = &self.slices[place(self.newest)];
+        let ended = &self.slices[self.place];
         self.earlier.count_all(ended);
         self.earlier_error += ended.error();
         if slice < self.newest {
@@ -119,12 +124,12 @@ impl Top {
         for passed in (self.newest + 1..=slice).rev().take(SLICES) {
             self.slices[place(passed)] = HeavyHitters::with_places(self.places);
         }
-        self.newest = slice;
+        (self.newest, self.place) = (slice, place(slice));
     }
 
     /// The keys that were denied since it is counted.
     pub fn ever(&self) -> Ranking {
-        let mut ranking = rank([&self.earlier, &self.slices[place(self.newest)]].into_iter());
+        let mut ranking = rank([&self.earlier, &self.slices[self.place]].into_iter());
         ranking.error += self.earlier_error;
         ranking
     }
@@ -147,13 +152,14 @@ fn rank<'a>(tables: impl Iterator<Item = &'a HeavyHitters>) -> Ranking {
     for table in tables {
         ranking.denials += table.total();
         ranking.error += table.error();
-        for Entry { hash, key, is_cut, count, .. } in table.entries() {
-            let new = || DeniedKey { name: key.clone(), is_cut: *is_cut, count: 0 };
+        for Entry { hash, db, key, is_cut, count, .. } in table.entries() {
+            let new = || DeniedKey { db: *db, name: key.clone(), is_cut: *is_cut, count: 0 };
             keys.entry(*hash).or_insert_with(new).count += count;
         }
     }
     ranking.keys = keys.into_values().collect();
-    ranking.keys.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.name.cmp(&b.name)));
+    let order = |a: &DeniedKey, b: &DeniedKey| (b.count, &a.name, a.db).cmp(&(a.count, &b.name, b.db));
+    ranking.keys.sort_unstable_by(order);
     ranking
 }
 
@@ -172,10 +178,10 @@ mod tests {
     fn the_last_minute_forgets_and_the_rest_does_not() {
         let mut top = Top::default();
         for second in 0..30 {
-            top.denied(b"early", NOW + second * SECOND);
+            top.denied(0, b"early", NOW + second * SECOND);
         }
         for second in 30..45 {
-            top.denied(b"late", NOW + second * SECOND);
+            top.denied(0, b"late", NOW + second * SECOND);
         }
         assert_eq!(keys(&top.last_minute(NOW + 45 * SECOND)), [("early", 30), ("late", 15)]);
         assert_eq!(keys(&top.last_minute(NOW + 79 * SECOND)), [("late", 15), ("early", 10)]);
@@ -188,17 +194,17 @@ mod tests {
     #[test]
     fn what_is_told_after_a_long_pause_is_of_the_last_minute() {
         let mut top = Top::default();
-        top.denied(b"key", NOW);
+        top.denied(0, b"key", NOW);
         assert_eq!(keys(&top.last_minute(NOW + 1_000_000 * SECOND)), []);
-        top.denied(b"key", NOW + 1_000_000 * SECOND);
+        top.denied(0, b"key", NOW + 1_000_000 * SECOND);
         assert_eq!(keys(&top.last_minute(NOW + 1_000_000 * SECOND)), [("key", 1)]);
     }
 
     #[test]
     fn a_clock_that_is_turned_back_leaves_nothing_for_later() {
         let mut top = Top::default();
-        top.denied(b"key", NOW + 1_000 * SECOND);
-        top.denied(b"other", NOW);
+        top.denied(0, b"key", NOW + 1_000 * SECOND);
+        top.denied(0, b"other", NOW);
         assert_eq!(keys(&top.last_minute(NOW)), [("other", 1)]);
         assert_eq!(keys(&top.last_minute(NOW + 1_000 * SECOND)), []);
         assert_eq!(keys(&top.ever()), [("key", 1), ("other", 1)]);
@@ -209,22 +215,34 @@ mod tests {
         let mut top = Top::default();
         let edge = NOW / SLICE * SLICE;
         for second in 0..51 {
-            top.denied(b"key", edge - second * SECOND);
+            top.denied(0, b"key", edge - second * SECOND);
         }
-        top.denied(b"key", edge - 1);
+        top.denied(0, b"key", edge - 1);
         assert_eq!(keys(&top.last_minute(edge)), [("key", 52)]);
+    }
+
+    #[test]
+    fn a_key_of_the_same_name_in_another_database_is_another() {
+        let mut top = Top::default();
+        for db in [0, 1, 1, 15] {
+            top.denied(db, b"key", NOW);
+        }
+        for ranking in [top.last_minute(NOW), top.ever()] {
+            let counts: Vec<_> = ranking.keys.iter().map(|key| (key.db, key.count)).collect();
+            assert_eq!(counts, [(1, 2), (0, 1), (15, 1)]);
+        }
     }
 
     #[test]
     fn another_size_counts_from_zero_and_the_same_goes_on() {
         let mut top = Top::default();
-        top.denied(b"key", NOW);
+        top.denied(0, b"key", NOW);
         top.set_places(Top::PLACES);
         assert_eq!(keys(&top.ever()), [("key", 1)]);
         top.set_places(2);
         assert_eq!(top.ever(), Ranking::default());
         top.set_places(0);
-        top.denied(b"key", NOW);
+        top.denied(0, b"key", NOW);
         assert_eq!(top.ever(), Ranking::default());
     }
 }
