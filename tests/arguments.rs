@@ -27,7 +27,8 @@ fn bad_arguments_are_named_with_what_was_given_and_what_is_accepted() {
                 error,
                 format!(
                     "ERR invalid rate '{bad}': expected tokens per second such as 10 or 0.6, in up to 18 digits, or a \
-                     count per period such as 3/5s or 100/m (units: us, ms, s, m, h, d, w), from 1 per 10 years to 1000000000 per second"
+                     count per period such as 3/5s or 100/m (units: us, ms, s, m, h, d, w), from 1 per 10 years to \
+                     1000000000 per second"
                 )
             );
         }

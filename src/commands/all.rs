@@ -11,8 +11,8 @@ use crate::replication::FactBytes;
 use crate::server::{clock, Arg, Args, Command, Context};
 use crate::stats;
 
-/// Where the limits start, and how many arguments each has. The server finds the keys by these numbers ([`crate::server::Keys::Fours`]),
-/// which are right as long as at most three arguments follow the limits.
+/// Where the limits start, and how many arguments each has. The server finds the keys by these numbers
+/// ([`crate::server::Keys::Fours`]), which are right as long as at most three arguments follow the limits.
 const FIRST: usize = 2;
 const STEP: usize = 4;
 
