@@ -74,8 +74,7 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
         |client: &mut Client| {
             for (request, admitted) in REQUESTS.iter().zip(&admitted) {
                 let told = client.limit(request);
-                // Nobody has used force, so whoever is denied waits for a window or a fill at most, and for a step back
-                // that is no longer than that.
+                // Without force a wait is one window or fill at most, plus a step back that is no longer than that.
                 assert!(told[3] <= 20_001, "{request}: blocked for {} ms", told[3]);
                 assert!((0..=10).contains(&told[2]) && told[4] <= 30_000, "{request}: {told:?}");
                 admitted.fetch_add(told[0], Ordering::SeqCst);
@@ -186,7 +185,7 @@ fn answer(client: &mut Client, request: &str) -> Answer {
 }
 
 #[test]
-fn a_step_back_forgives_nothing_or_one_limit_and_whoever_waits_as_told_is_admitted() {
+fn a_step_back_forgives_nothing_or_one_limit_and_the_wait_that_is_told_is_exact() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     set_policies(&mut client);

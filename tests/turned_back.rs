@@ -95,14 +95,14 @@ proptest! {
                     continue;
                 }
                 let now = last - behind;
-                let (mut back, mut anew) = (limiter.clone(), Limiter::new(&quota));
-                prop_assert_eq!(back.peek_as_it_is(cost, now), anew.peek_as_it_is(cost, now));
+                let (mut back, mut fresh) = (limiter.clone(), Limiter::new(&quota));
+                prop_assert_eq!(back.peek_as_it_is(cost, now), fresh.peek_as_it_is(cost, now));
                 prop_assert_eq!(back.used(now), 0);
                 prop_assert!(!back.refund(1, now), "nothing to give back");
                 prop_assert_eq!(&back, &limiter);
                 let told = request(&mut back, &quota, cost, false, now);
-                prop_assert_eq!(told, request(&mut anew, &quota, cost, false, now));
-                prop_assert_eq!(&back, if told.taken { &anew } else { &limiter }, "a denial changes nothing");
+                prop_assert_eq!(told, request(&mut fresh, &quota, cost, false, now));
+                prop_assert_eq!(&back, if told.taken { &fresh } else { &limiter }, "a denial changes nothing");
             }
         }
     }

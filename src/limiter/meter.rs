@@ -4,10 +4,10 @@
 //! the time until little enough is used; and a limiter of which nothing is used is as good as new. So the rules that
 //! hold for every algorithm stand here once, and an algorithm is only its [`Meter`].
 //!
-//! So does what happens when the clock was turned back since something was last taken. After a step of up to a window, or
-//! a fill, time stands still until the clock is where it was: what was used stays used, and every wait is longer by the
-//! step. The time of the last taking never goes back, so no number of such steps wins anything. After a longer step
-//! everything is forgotten, because it would block for longer than the quota ever does.
+//! So does the rule for a clock that was turned back since something was last taken. After a step of up to one window, or
+//! one fill time, time stands still until the clock is where it was: what was used stays used, and every wait is longer by
+//! the step. The time of the last taking never goes back, so many small steps gain nothing either. After a longer step the
+//! limiter counts as unused, because it would block for longer than the quota ever does.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -160,10 +160,10 @@ impl<M: Meter> Metered<M> {
         if let Some(time) = self.time(quota, now) {
             return self.request(quota, cost, force, time).waiting_longer_by(time - now);
         }
-        let mut anew = Self::new(*quota);
-        let decision = anew.request(quota, cost, force, now);
+        let mut fresh = Self::new(*quota);
+        let decision = fresh.request(quota, cost, force, now);
         if decision.taken {
-            *self = anew;
+            *self = fresh;
         }
         decision
     }

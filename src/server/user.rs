@@ -115,25 +115,23 @@ impl Rules {
         }
     }
 
-    /// The words. No pattern has a space in it.
-    fn words(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.split(|&byte| byte == b' ')
-    }
-
     /// Whether the user may use this database, whatever for. Rules name databases only to restrict the user to them (from
     /// Valkey 9.1 on), and each selector may name others. Which one of them lets the user read a key is not known here, so
     /// a database counts only if all of them grant it.
     fn grant_database(&self, db: i32) -> bool {
         let db = db.to_string();
-        self.words().map(|word| word.strip_prefix(b"(").unwrap_or(word)).all(|word| match word.strip_prefix(b"db=") {
+        let is_granted = |word: &[u8]| match word.strip_prefix(b"db=") {
             Some(granted) => granted.split(|&byte| byte == b',').any(|granted| granted == db.as_bytes()),
             None => word != b"resetdbs",
-        })
+        };
+        // A selector stands in parentheses.
+        self.0.split(|byte| b" ()".contains(byte)).all(is_granted)
     }
 
     /// Whether the user may read all keys, by the rules before any selector.
     fn grant_all_keys(&self) -> bool {
-        let mut words = self.words().take_while(|word| !word.starts_with(b"("));
+        // No pattern has a space in it.
+        let mut words = self.0.split(|&byte| byte == b' ').take_while(|word| !word.starts_with(b"("));
         words.any(|word| matches!(word, b"~*" | b"%R~*" | b"%RW~*"))
     }
 }
@@ -178,7 +176,13 @@ mod tests {
         {
             assert!(rules(granting).grant_database(1), "{granting}");
         }
-        for other in ["on ~* resetdbs +@all", "on db=0,11 +@all", "on db=1 (db=0 +get)", "on (~* resetdbs +get)"] {
+        for other in [
+            "on ~* resetdbs +@all",
+            "on db=0,11 +@all",
+            "on db=1 (db=0 +get)",
+            "on (~* resetdbs +get)",
+            "on (+get resetdbs)",
+        ] {
             assert!(!rules(other).grant_database(1), "{other}");
         }
     }
