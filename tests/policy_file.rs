@@ -247,6 +247,29 @@ fn a_second_and_different_problem_is_told_too() {
 }
 
 #[test]
+fn a_problem_that_load_meets_first_is_logged_too() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    let told = || server.log().lines().filter(|line| line.contains(REFUSED)).map(str::to_owned).collect::<Vec<_>>();
+    for (number, (text, problem)) in
+        [("nonsense", "line 1: a policy needs a limit"), ("lo!gin", "line 1: invalid name")].into_iter().enumerate()
+    {
+        file.replace(text);
+        for _ in 0..2 {
+            assert!(client.error("RL.POLICY LOAD").contains(problem));
+        }
+        eventually(problem, || told().len() == number + 1);
+        assert!(told()[number].contains(problem), "{:?}", told());
+        // Once: it was told, however often it is read.
+        assert!(client.error("RL.POLICY LOAD").contains(problem));
+        wait_for_looks(&mut client);
+        assert_eq!(told().len(), number + 1, "{:?}", told());
+    }
+    assert_eq!(policies(&mut client), [API]);
+}
+
+#[test]
 fn a_file_that_is_empty_because_it_is_being_written_is_not_taken_for_whole() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);

@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::set::Policies;
 
@@ -17,6 +17,8 @@ const SETTLED: Duration = Duration::from_millis(100);
 /// else: `1` of `1d`. And a file that is written in place is empty first.
 const SETTLED_WITHOUT_END: Duration = Duration::from_secs(2);
 
+const CHANGED: &str = "changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since";
+
 /// The file, and what was last seen of it.
 pub struct PolicyFile {
     path: PathBuf,
@@ -24,7 +26,7 @@ pub struct PolicyFile {
     seen: Option<Stamp>,
     /// The text of the policies that were read last. To read it again would change nothing.
     text: Option<Vec<u8>>,
-    /// What was refused since then. There is nothing new to say of it.
+    /// What was refused since then, and told in the log. There is nothing new to say of it.
     refused: Option<Refused>,
 }
 
@@ -56,6 +58,11 @@ struct Stamp {
 }
 
 impl Stamp {
+    /// `None` if nothing is there that can be looked at.
+    fn at(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().as_ref().map(Self::of)
+    }
+
     fn of(file: &Metadata) -> Self {
         Self {
             inode: file.ino(),
@@ -78,9 +85,9 @@ impl PolicyFile {
     /// # Errors
     /// When it cannot be read, or any line is bad: what is wrong, with the file's name.
     pub fn load(&mut self) -> Result<Policies, String> {
-        // Whatever happens to it from now on is looked at.
+        // It is looked at once more, so that the log tells of what is wrong with it too.
         self.seen = None;
-        self.take(read(&self.path))
+        self.take(read(&self.path)).map_err(|(_, problem)| problem)
     }
 
     /// Reads it if it has changed since it was last read, and has been left alone for a moment.
@@ -108,11 +115,17 @@ impl PolicyFile {
             Some(refused) => refused.is_the_same(&text),
             None => text.as_ref().ok() == self.text.as_ref(),
         };
-        (!is_known).then(|| self.take(text))
+        if is_known {
+            return None;
+        }
+        Some(self.take(text).map_err(|(refused, problem)| {
+            self.refused = Some(refused);
+            problem
+        }))
     }
 
-    /// Makes policies of what was read.
-    fn take(&mut self, text: io::Result<Vec<u8>>) -> Result<Policies, String> {
+    /// Makes policies of what was read, or says what is wrong with it.
+    fn take(&mut self, text: io::Result<Vec<u8>>) -> Result<Policies, (Refused, String)> {
         let (refused, problem) = match text {
             Err(error) => (Refused::Unreadable(error.to_string()), error.to_string()),
             Ok(text) => match Policies::parse(&text) {
@@ -123,8 +136,7 @@ impl PolicyFile {
                 }
             },
         };
-        self.refused = Some(refused);
-        Err(self.problem(&problem))
+        Err((refused, self.problem(&problem)))
     }
 
     /// Writes it anew: at once or not at all. Its permissions stay; its owner is the server's from then on.
@@ -136,20 +148,27 @@ impl PolicyFile {
         if text.len() > MAX_SIZE {
             return Err(self.problem("too large for a file of policies"));
         }
-        match read(&self.path) {
-            Ok(found) if self.text.as_ref() == Some(&found) => {}
-            Ok(_) => {
-                return Err(
-                    self.problem("changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since")
-                );
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // Whatever it is, it is somebody else's.
-            Err(error) => return Err(self.problem(&format!("{error}; it is not overwritten"))),
+        let stamp = Stamp::at(&self.path);
+        self.expect_unchanged()?;
+        let beside = Beside::write(&self.path, &text).map_err(|error| self.problem(&error.to_string()))?;
+        // The disk may have taken a while.
+        if Stamp::at(&self.path) != stamp {
+            return Err(self.problem(CHANGED));
         }
-        replace(&self.path, &text).map_err(|error| self.problem(&error.to_string()))?;
+        beside.put_in_place().map_err(|error| self.problem(&error.to_string()))?;
         *self = Self { text: Some(text), ..Self::new(std::mem::take(&mut self.path)) };
         Ok(())
+    }
+
+    /// Only a file that is what was read last, or that is not there, may be replaced.
+    fn expect_unchanged(&self) -> Result<(), String> {
+        match read(&self.path) {
+            Ok(found) if self.text.as_ref() == Some(&found) => Ok(()),
+            Ok(_) => Err(self.problem(CHANGED)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // Whatever it is, it is somebody else's.
+            Err(error) => Err(self.problem(&format!("{error}; it is not overwritten"))),
+        }
     }
 
     fn problem(&self, problem: &str) -> String {
@@ -173,28 +192,45 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Writes a file beside the old one, with its permissions, and puts it in its place once it is on the disk.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let path = follow_links(path)?;
-    let mut beside = path.clone().into_os_string();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    // Left by a server that died, or put there by somebody: nothing that is there already is written to.
-    let _ = fs::remove_file(&beside);
-    let written = (|| {
-        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&beside)?;
-        if let Ok(old) = fs::metadata(&path) {
+/// A file beside another, whose place it is to take. Removed if it does not.
+struct Beside {
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Beside {
+    /// Writes it to the disk, with the permissions of the other.
+    fn write(target: &Path, text: &[u8]) -> io::Result<Self> {
+        let target = follow_links(target)?;
+        // No two servers write to the same file, also where each is the only process in its container.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let mut path = target.clone().into_os_string();
+        path.push(format!(".tmp-{}-{now}", std::process::id()));
+        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&path)?;
+        let beside = Self { path: path.into(), target };
+        if let Ok(old) = fs::metadata(&beside.target) {
             file.set_permissions(old.permissions())?;
         }
         file.write_all(text)?;
         file.sync_all()?;
-        fs::rename(&beside, &path)
-    })();
-    match written {
-        // The folder's entry is on the disk only when the folder is. Where that cannot be asked for, it will be soon.
-        Ok(()) => path.parent().and_then(|folder| File::open(folder).ok()).map_or((), |folder| drop(folder.sync_all())),
-        Err(_) => drop(fs::remove_file(&beside)),
+        Ok(beside)
     }
-    written
+
+    fn put_in_place(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)?;
+        // The folder's entry is on the disk only when the folder is. Where that cannot be asked for, it will be soon.
+        if let Some(folder) = self.target.parent().and_then(|folder| File::open(folder).ok()) {
+            let _ = folder.sync_all();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // It is not there any more if it has taken its place.
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// What a link leads to, which may be nothing yet: that is replaced, not the link.
@@ -203,8 +239,8 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 /// use the C library's own `free`, while the library itself may use the server's `malloc`: the server would abort.
 fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
-    // As many as Linux follows.
-    for _ in 0..40 {
+    // As many as Linux follows, and one look more at what the last of them leads to.
+    for _ in 0..=40 {
         match fs::read_link(&path) {
             Ok(link) => path = path.with_file_name("").join(link),
             // It is no link.
@@ -212,4 +248,51 @@ fn follow_links(path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::from_raw_os_error(libc::ELOOP))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::{env, process, thread};
+
+    use super::*;
+
+    #[test]
+    fn an_edit_that_comes_while_the_file_is_saved_is_never_lost() {
+        const EDIT: &str = "login SLIDINGLOG 7 1m\n";
+        let folder = env::temp_dir().join(format!("ratelimit-save-{}", process::id()));
+        fs::create_dir(&folder).expect("a folder");
+        let (path, edit) = (folder.join("policies"), folder.join("edit"));
+        let is_being_saved = || {
+            let mut names = fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.file_name());
+            names.any(|name| name.to_string_lossy().contains(".tmp-"))
+        };
+        // Large enough for the disk to take a while.
+        let text: Vec<String> = (0..20_000).map(|number| format!("policy{number} SLIDINGLOG 5 1m")).collect();
+        let policies = Policies::parse(text.join("\n").as_bytes()).expect("policies");
+        for round in 0..20 {
+            let _ = fs::remove_file(&path);
+            let mut file = PolicyFile::new(path.clone());
+            if round % 2 == 0 {
+                fs::write(&path, "login SLIDINGLOG 5 1m\n").expect("written");
+                file.load().expect("policies");
+            }
+            fs::write(&edit, EDIT).expect("written");
+            let is_saved = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    // On a busy machine it may have been too quick to be seen: then the edit comes after it.
+                    while !is_being_saved() && !is_saved.load(Ordering::Relaxed) {
+                        thread::yield_now();
+                    }
+                    fs::rename(&edit, &path).expect("renamed");
+                });
+                let _ = file.save(&policies);
+                is_saved.store(true, Ordering::Relaxed);
+            });
+            assert_eq!(fs::read_to_string(&path).expect("a text"), EDIT, "round {round}");
+            assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "something was left behind");
+        }
+        fs::remove_dir_all(&folder).expect("removed");
+    }
 }
