@@ -208,6 +208,17 @@ fn many_small_steps_that_add_up_are_one_long_step() {
 }
 
 #[test]
+fn what_is_unused_does_not_last_until_the_clock_is_where_it_was() {
+    for (algorithm, pace) in QUOTAS {
+        let mut limiter = Limiter::new(&quota(algorithm, "10", pace));
+        assert!(request(&mut limiter, &quota(algorithm, "10", pace), 3, false, START).allowed);
+        assert!(limiter.idle_at() > START, "{algorithm:?}");
+        assert!(limiter.refund(3, START - 10 * SECOND));
+        assert!(limiter.idle_at() <= START - 10 * SECOND, "{algorithm:?}: {}", limiter.idle_at());
+    }
+}
+
+#[test]
 fn a_long_log_is_kept_whole_or_forgotten_whole() {
     let quota = quota(Algorithm::SlidingLog, "20000", "10s");
     let mut limiter = Limiter::new(&quota);

@@ -143,17 +143,25 @@ impl<M: Meter> Metered<M> {
         self.time(&self.quota, now).map_or(0, |now| View::new(&self.meter, &self.quota, now).used())
     }
 
-    /// From when on nothing is used any more.
+    /// From when on nothing is used any more; 0 if nothing is.
     pub(super) fn idle_at(&self) -> Micros {
         let then = self.meter.last_taken();
-        then + View::new(&self.meter, &self.quota, then).wait_until_used(0)
+        match View::new(&self.meter, &self.quota, then).wait_until_used(0) {
+            // Whatever the time of the last taking says, which lies in the future of a clock that was turned back.
+            0 => 0,
+            wait => then + wait,
+        }
     }
 
     /// The time that counts under a quota: now, or that of the last taking if the clock was turned back since; `None` if
     /// by so much that what was taken is forgotten.
     fn time(&self, quota: &M::Quota, now: Micros) -> Option<Micros> {
         let last = self.meter.last_taken();
-        (last.saturating_sub(now) <= M::span(quota)).then_some(now.max(last))
+        // Nearly always, and without the division that a span may cost.
+        if now >= last {
+            return Some(now);
+        }
+        (last - now <= M::span(quota)).then_some(last)
     }
 
     fn request_turned_back(&mut self, quota: &M::Quota, cost: u64, force: bool, now: Micros) -> Decision {

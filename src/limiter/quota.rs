@@ -14,7 +14,7 @@ pub const MAX_AMOUNT: u64 = (1 << 53) - 1;
 /// The latest instant that is calculated with, some 36,000 years away; it leaves room to add any wait to it.
 pub const MAX_TIME: Micros = 1 << 60;
 
-const SECOND: Micros = 1_000_000;
+pub(super) const SECOND: Micros = 1_000_000;
 const DAY: Micros = 86_400 * SECOND;
 const MIN_WINDOW: Micros = 1_000;
 /// Ten years, of 365 days each.
@@ -26,7 +26,7 @@ const MAX_TOKENS_PER_MICRO: u64 = 1_000;
 
 /// Decimal places of a rate that count. Further ones are dropped: a rate calculated with floats (`1.6666666666666667`)
 /// is to work, and may only come out slower than it was written. No float has more digits than fit beside them.
-const RATE_PLACES: u32 = 12;
+pub(super) const RATE_PLACES: u32 = 12;
 
 /// What an amount looks like, for messages.
 pub const AMOUNT_FORM: &str = "an integer from 1 to 9007199254740991";

@@ -1,6 +1,6 @@
 //! How rates and durations are written, so that they can be read again: exactly, and as people would.
 
-use super::quota::{Micros, Rate, MAX_AMOUNT};
+use super::quota::{Micros, Rate, MAX_AMOUNT, RATE_PLACES, SECOND};
 
 /// The units, from the longest.
 const UNITS: [(&str, Micros); 7] = [
@@ -20,7 +20,7 @@ pub fn write_duration(duration: Micros) -> String {
 }
 
 /// A whole number for the shortest unit, from a second on, for which it is one: `10/s`, `36/m`; otherwise as a count per
-/// period, `7/11s`.
+/// period, `7/11s`; and if no count may be so large, as the decimal that it was read from.
 pub fn write_rate(rate: &Rate) -> String {
     let in_unit = |length: Micros| {
         let count = u128::from(rate.count()) * u128::from(length);
@@ -28,7 +28,19 @@ pub fn write_rate(rate: &Rate) -> String {
         (count.is_multiple_of(period) && count / period <= u128::from(MAX_AMOUNT)).then(|| count / period)
     };
     let whole = UNITS.into_iter().rev().skip(2).find_map(|(unit, length)| Some(format!("{}/{unit}", in_unit(length)?)));
-    whole.unwrap_or_else(|| format!("{}/{}", rate.count(), write_duration(rate.period())))
+    whole.unwrap_or_else(|| {
+        if rate.count() > MAX_AMOUNT {
+            return write_decimal(rate);
+        }
+        format!("{}/{}", rate.count(), write_duration(rate.period()))
+    })
+}
+
+fn write_decimal(rate: &Rate) -> String {
+    const UNIT: u128 = 10_u128.pow(RATE_PLACES);
+    let parts = u128::from(rate.count()) * u128::from(SECOND) * UNIT / u128::from(rate.period());
+    let text = format!("{}.{:0places$}", parts / UNIT, parts % UNIT, places = RATE_PLACES as usize);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -49,6 +61,9 @@ mod tests {
             ("1/3650d", "1/3650d"),
             ("0.333333333333", "333333333333/1000000000000s"),
             ("1000000000", "1000000000/s"),
+            ("123456.123456789012", "123456.123456789012"),
+            ("123456789.1234567810", "123456789.123456781"),
+            ("99999.9999999999990", "99999.999999999999"),
             ("1/1us", "1000000/s"),
         ] {
             let quota = |rate: &str| Quota::parse(Algorithm::TokenBucket, b"1", rate.as_bytes());
