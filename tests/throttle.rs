@@ -65,6 +65,20 @@ fn it_answers_as_the_tests_of_redis_cell_expect() {
     }
 }
 
+#[test]
+fn a_clock_that_steps_back_stands_still_for_it() {
+    let mut server = Server::with_clock(&[]);
+    let (mut client, start) = (server.connect(), server.clock().now());
+    assert_eq!(client.limit("CL.THROTTLE key 15 30 60"), [0, 16, 15, -1, 2]);
+    // redis-cell would take the ten seconds for five tokens that are used.
+    server.clock().set(start - 10_000_000);
+    assert_eq!(client.limit("CL.THROTTLE key 15 30 60"), [0, 16, 14, -1, 14]);
+    assert_eq!(client.limit("CL.THROTTLE key 15 30 60 15"), [1, 16, 14, 12, 14]);
+    // From the fill time on, what was used is forgotten.
+    server.clock().set(start - 32_000_001);
+    assert_eq!(client.limit("CL.THROTTLE key 15 30 60 0"), [0, 16, 16, -1, 0]);
+}
+
 /// A time that makes the next request interesting: the same moment, within a millisecond, a few tokens later, when a token
 /// has just come, or when the time until all have come is about a whole second.
 fn pause(random: &mut Rng, cell: &Cell, token_us: u64, now: u64) -> u64 {
