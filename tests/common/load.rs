@@ -2,11 +2,17 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::{Client, Server};
 
+const MAX_REST: Duration = Duration::from_millis(10);
+
 /// Lets so many connections do over and over what `worker` makes for each of them, by its number, all the while that
 /// `meanwhile` runs.
+///
+/// Each rests as long as it has worked, for at most ten milliseconds. A client and a server that wake each other without
+/// a pause can keep all others off a processor (Linux 6.18), for as long as they go on: timers, forked children, replicas.
 pub fn under_load<T, W: FnMut(&mut Client) + Send>(
     server: &Server,
     connections: u64,
@@ -20,7 +26,9 @@ pub fn under_load<T, W: FnMut(&mut Client) + Send>(
         for (mut client, mut work) in workers {
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
+                    let start = Instant::now();
                     work(&mut client);
+                    thread::sleep(start.elapsed().min(MAX_REST));
                 }
             });
         }
