@@ -46,7 +46,7 @@ test: ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
 
 # All servers that are supported, as scripts/get-server knows them.
 SERVERS ?= redis-7.0 redis-8.0 valkey-8.0 valkey-8.1 valkey-9.1
-test-servers: build ## run the tests on every supported server, with the module as it is shipped (SERVERS="valkey-9.1" for some)
+test-servers: build ## run these tests on every supported server, with the module as it is shipped (SERVERS="valkey-9.1" for some)
 	@scripts/setup "$(REDIS_SERVER)" tmux "$(REDIS_EXPORTER)"
 	CARGO="$(CARGO)" scripts/test-servers "$(MODULE)" $(SERVERS)
 
