@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis::{FromRedisValue, Value};
 
-use super::Client;
+use super::{eventually, Client};
 
 /// All that is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,8 @@ impl Counted {
     }
 }
 
-/// What the server tells now.
+/// What the server tells, once nothing waits for another thread to free it: until then it counts.
 pub fn counted(client: &mut Client) -> Counted {
+    eventually("all is freed", || client.number("lazyfree_pending_objects") == 0);
     Counted::of(client.get("RL.STATS"))
 }

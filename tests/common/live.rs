@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::counted::{counted, take, Map};
-use super::{eventually, Client};
+use super::Client;
 
 /// How many of a server's databases are looked at.
 const DATABASES: u8 = 3;
@@ -96,7 +96,6 @@ fn add_key(client: &mut Client, key: &[u8], live: &mut Live) {
 
 /// Sees to it that the server counts what is there, once it has freed what it frees in the background.
 pub fn assert_exact(client: &mut Client, after: &str) -> Live {
-    eventually("all is freed", || client.number("lazyfree_pending_objects") == 0);
     let found = found(client);
     assert_eq!(told(client), found, "after {after}");
     found
