@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// Each is used up by ten, and as good as new after ten seconds.
+/// Each is used up by ten, and resets fully after ten seconds.
 const QUOTAS: [(Algorithm, &str); 5] = [
     (Algorithm::TokenBucket, "1"),
     (Algorithm::LeakyBucket, "1"),
