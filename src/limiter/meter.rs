@@ -6,8 +6,9 @@
 //!
 //! So does the rule for a clock that was turned back since something was last taken. After a step of up to one window, or
 //! one fill time, time stands still until the clock is where it was: what was used stays used, and every wait is longer by
-//! the step. The time of the last taking never goes back, so many small steps gain nothing either. After a longer step the
-//! limiter counts as unused, because it would block for longer than the quota ever does.
+//! the step. The time of the last taking goes back only where a log gives back its newest entries, so many small steps gain
+//! nothing either. After a longer step the limiter counts as unused, because it would block for longer than the quota ever
+//! does.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
