@@ -64,8 +64,6 @@ fn a_window_script_leaves_a_key_for_every_window() {
     const MINUTES: u64 = 60;
     for script in [&FIXED_WINDOW, &SLIDING_COUNTER] {
         let mut both = Both::of(script);
-        // So that all keys are there to be counted.
-        both.client.get::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
         let mut keys = [0, 0];
         for (keys, side) in keys.iter_mut().zip([Side::Script, Side::Command]) {
             for _ in 0..MINUTES {
