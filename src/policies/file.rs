@@ -1,11 +1,12 @@
 //! The policy file: read when the server starts, when the file changes, and when it is told to.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
+use super::replacement::Replacement;
 use super::set::Policies;
 
 /// More than a file of policies ever has: something else was named by mistake.
@@ -58,11 +59,6 @@ struct Stamp {
 }
 
 impl Stamp {
-    /// `None` if nothing is there that can be looked at.
-    fn at(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().as_ref().map(Self::of)
-    }
-
     fn of(file: &Metadata) -> Self {
         Self {
             inode: file.ino(),
@@ -148,24 +144,24 @@ impl PolicyFile {
         if text.len() > MAX_SIZE {
             return Err(self.problem("too large for a file of policies"));
         }
-        let stamp = Stamp::at(&self.path);
-        self.expect_unchanged()?;
-        let beside = Beside::write(&self.path, &text).map_err(|error| self.problem(&error.to_string()))?;
-        // The disk may have taken a while.
-        if Stamp::at(&self.path) != stamp {
+        let is_there = self.expect_unchanged()?;
+        let replacement = Replacement::write(&self.path, &text).map_err(|error| self.problem(&error.to_string()))?;
+        // The disk may have taken a while: what is there now counts.
+        let saved =
+            if is_there { replacement.replace(|found| read(found).ok() == self.text) } else { replacement.create() };
+        if !saved.map_err(|error| self.problem(&error.to_string()))? {
             return Err(self.problem(CHANGED));
         }
-        beside.put_in_place().map_err(|error| self.problem(&error.to_string()))?;
         *self = Self { text: Some(text), ..Self::new(std::mem::take(&mut self.path)) };
         Ok(())
     }
 
-    /// Only a file that is what was read last, or that is not there, may be replaced.
-    fn expect_unchanged(&self) -> Result<(), String> {
+    /// Only a file that is what was read last, or that is not there, may be replaced. Returns whether it is there.
+    fn expect_unchanged(&self) -> Result<bool, String> {
         match read(&self.path) {
-            Ok(found) if self.text.as_ref() == Some(&found) => Ok(()),
+            Ok(found) if self.text.as_ref() == Some(&found) => Ok(true),
             Ok(_) => Err(self.problem(CHANGED)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             // Whatever it is, it is somebody else's.
             Err(error) => Err(self.problem(&format!("{error}; it is not overwritten"))),
         }
@@ -192,92 +188,32 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A file beside another, whose place it is to take. Removed if it does not.
-struct Beside {
-    path: PathBuf,
-    target: PathBuf,
-}
-
-impl Beside {
-    /// Writes it to the disk, with the permissions of the other.
-    fn write(target: &Path, text: &[u8]) -> io::Result<Self> {
-        let target = follow_links(target)?;
-        // No two servers write to the same file, also where each is the only process in its container.
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let mut path = target.clone().into_os_string();
-        path.push(format!(".tmp-{}-{now}", std::process::id()));
-        let mut file = File::options().write(true).create_new(true).mode(0o644).open(&path)?;
-        let beside = Self { path: path.into(), target };
-        if let Ok(old) = fs::metadata(&beside.target) {
-            file.set_permissions(old.permissions())?;
-        }
-        file.write_all(text)?;
-        file.sync_all()?;
-        Ok(beside)
-    }
-
-    fn put_in_place(self) -> io::Result<()> {
-        fs::rename(&self.path, &self.target)?;
-        // The folder's entry is on the disk only when the folder is. Where that cannot be asked for, it will be soon.
-        if let Some(folder) = self.target.parent().and_then(|folder| File::open(folder).ok()) {
-            let _ = folder.sync_all();
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        // It is not there any more if it has taken its place.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-/// What a link leads to, which may be nothing yet: that is replaced, not the link.
-///
-/// Not by `canonicalize`, which frees memory that the C library allocated. Valkey from 8.1 on loads modules so that they
-/// use the C library's own `free`, while the library itself may use the server's `malloc`: the server would abort.
-fn follow_links(path: &Path) -> io::Result<PathBuf> {
-    let mut path = path.to_owned();
-    // As many as Linux follows, and one look more at what the last of them leads to.
-    for _ in 0..=40 {
-        match fs::read_link(&path) {
-            Ok(link) => path = path.with_file_name("").join(link),
-            // It is no link.
-            Err(_) => return Ok(path),
-        }
-    }
-    Err(io::Error::from_raw_os_error(libc::ELOOP))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::{env, process, thread};
+    use std::thread;
 
+    use super::super::replacement::tests::Folder;
     use super::*;
 
     #[test]
     fn an_edit_that_comes_while_the_file_is_saved_is_never_lost() {
         const EDIT: &str = "login SLIDINGLOG 7 1m\n";
-        let folder = env::temp_dir().join(format!("ratelimit-save-{}", process::id()));
-        fs::create_dir(&folder).expect("a folder");
-        let (path, edit) = (folder.join("policies"), folder.join("edit"));
+        let folder = Folder::new("save");
         let is_being_saved = || {
-            let mut names = fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.file_name());
+            let mut names = fs::read_dir(&folder.path).expect("a folder").flatten().map(|entry| entry.file_name());
             names.any(|name| name.to_string_lossy().contains(".tmp-"))
         };
         // Large enough for the disk to take a while.
         let text: Vec<String> = (0..20_000).map(|number| format!("policy{number} SLIDINGLOG 5 1m")).collect();
         let policies = Policies::parse(text.join("\n").as_bytes()).expect("policies");
         for round in 0..20 {
-            let _ = fs::remove_file(&path);
-            let mut file = PolicyFile::new(path.clone());
+            let _ = fs::remove_file(&folder.file);
+            let mut file = PolicyFile::new(folder.file.clone());
             if round % 2 == 0 {
-                fs::write(&path, "login SLIDINGLOG 5 1m\n").expect("written");
+                folder.edit("login SLIDINGLOG 5 1m\n");
                 file.load().expect("policies");
             }
-            fs::write(&edit, EDIT).expect("written");
             let is_saved = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {
@@ -285,14 +221,12 @@ mod tests {
                     while !is_being_saved() && !is_saved.load(Ordering::Relaxed) {
                         thread::yield_now();
                     }
-                    fs::rename(&edit, &path).expect("renamed");
+                    folder.edit(EDIT);
                 });
                 let _ = file.save(&policies);
                 is_saved.store(true, Ordering::Relaxed);
             });
-            assert_eq!(fs::read_to_string(&path).expect("a text"), EDIT, "round {round}");
-            assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1, "something was left behind");
+            folder.holds_only(EDIT);
         }
-        fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -6,6 +6,7 @@
 
 mod file;
 mod policy;
+mod replacement;
 mod set;
 
 use std::path::PathBuf;
