@@ -39,6 +39,21 @@ fn each_limit_says_what_is_left_and_the_wait_is_that_of_the_last() {
 }
 
 #[test]
+fn after_force_the_wait_is_that_of_every_limit() {
+    let mut server = Server::with_clock(&[]);
+    let mut client = server.connect();
+    set(&mut client, "api", "SLIDINGLOG 1 1s SLIDINGLOG 2 1h");
+    assert_eq!(ask(&mut client, "RL.CHECK api key"), told("1 0; 1 1 0 0 1000; 1 2 1 0 3600000"));
+    // The second limit allows it, and is used up by it.
+    let forced = told("0 3600000; 0 1 0 1000 1000; 1 2 0 0 3600000");
+    assert_eq!(ask(&mut client, "RL.CHECK api key FORCE"), forced);
+    server.clock().advance_ms(3_599_999);
+    assert_eq!(ask(&mut client, "RL.CHECK api key").0, 0);
+    server.clock().advance_ms(1);
+    assert_eq!(ask(&mut client, "RL.CHECK api key").0, 1);
+}
+
+#[test]
 fn a_policy_may_have_limits_of_every_kind() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();

@@ -19,7 +19,7 @@ pub struct Verdict {
     pub allowed: bool,
     /// Whether its cost was taken, from every limit.
     pub taken: bool,
-    /// When the same request is worth another try: when the last of those that deny it will allow it.
+    /// When the same request is worth another try: when the last of the limits will allow it.
     pub retry: Retry,
     /// Until all limits are as good as new.
     pub reset_after: Micros,
@@ -77,7 +77,26 @@ pub fn request_all(
             *decision = request(limiter, quota, cost, true, now).unwrap_or(*decision);
         }
     }
-    Ok(Verdict::of(decisions))
+    let mut verdict = Verdict::of(decisions);
+    if verdict.taken && !verdict.allowed {
+        verdict.retry = retry_after_force(limits, cost, now);
+    }
+    Ok(verdict)
+}
+
+/// When the same request is worth another try after a denied one has taken its cost all the same. That may also have used
+/// up limits that allowed it.
+#[cold]
+fn retry_after_force(limits: &mut impl Limits, cost: u64, now: Micros) -> Retry {
+    let mut longest = Retry::Now;
+    for index in 0..limits.count() {
+        let (limiter, quota) = limits.limit(index);
+        // It is of this algorithm, as it has just taken something.
+        if let Ok(decision) = limiter.peek(quota, cost, now) {
+            longest = longest.max(decision.retry);
+        }
+    }
+    longest
 }
 
 /// What [`request_all`] would say to limiters that are used with the quotas they have, except that nothing is taken.
