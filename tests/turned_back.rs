@@ -4,7 +4,7 @@
 mod models;
 
 use models::span;
-use models::steps::{algorithms, assert_within, costs, jumps, moved, quotas, waits, Step, START};
+use models::steps::{algorithms, assert_within, costs, moved, quotas, waits, wild, Step, START};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use redis_ratelimit::limiter::{Algorithm, Decision, Limiter, Micros, Quota, Retry};
@@ -130,21 +130,21 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_blocked_for_longer_than_the_quota_and_the_step(steps in steps_with(jumps, 0.1)) {
-        let quota = steps[0].quota;
-        let mut limiter = Limiter::new(&quota);
+    fn nobody_is_blocked_for_longer_than_the_quota_and_the_step(steps in wild(algorithms()), force in any::<bool>()) {
+        let mut limiter = Limiter::new(&steps[0].quota);
         let mut now = START;
-        let mut forced = false;
+        let rounds = if force { 2 } else { 1 };
         for step in &steps {
             now = moved(now, step.passes);
-            forced |= step.force;
-            request(&mut limiter, &quota, step.cost, step.force, now);
+            request(&mut limiter, &step.quota, step.cost, force && step.force, now);
             let behind = limiter.last_changed().unwrap_or(0).saturating_sub(now);
-            let rounds = if forced { 2 } else { 1 };
-            if let Retry::After(wait) = limiter.peek(&quota, 1, now).expect("one algorithm").retry {
-                // A microsecond more, in which a part of a token comes, or a count begins to fade.
-                let longest = rounds * (span(&quota) + 1) + behind;
-                prop_assert!(behind <= span(&quota) && wait <= longest, "{wait} us, and not {longest} at most");
+            // Nor when the quota changes, to a lower limit too.
+            for Step { quota, .. } in &steps {
+                if let Retry::After(wait) = limiter.peek(quota, 1, now).expect("one algorithm").retry {
+                    // A microsecond more, in which a part of a token comes, or a count begins to fade.
+                    let longest = rounds * (span(quota) + 1) + behind;
+                    prop_assert!(behind <= span(quota) && wait <= longest, "{wait} us, and not {longest} at most");
+                }
             }
         }
     }

@@ -108,8 +108,9 @@ impl Meter for SlidingCounter {
 
     fn carried_over(&self, from: &WindowQuota, to: &WindowQuota) -> Cow<'_, Self> {
         if from.window() == to.window() {
-            // The counts mean the same under any limit.
-            return Cow::Borrowed(self);
+            // The counts mean the same under any limit, but a lower one is to block for no longer than a window. The count
+            // of the window before does so as it is.
+            return Cow::Owned(Self { current: self.current.min(to.limit()), ..*self });
         }
         // The counts belong to another grid; what they amounted to is kept.
         let current = self.used(self.read(from, self.at), from).min(to.limit());

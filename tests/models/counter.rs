@@ -56,7 +56,11 @@ impl Naive for Counter {
 
     fn carried_over(&self, from: &Quota, to: &Quota) -> Self {
         if window(from) == window(to) {
-            return self.clone();
+            let mut next = self.clone();
+            if let Some(current) = next.counts.get_mut(&(self.at - self.at % window(to))) {
+                *current = limit(to).min(*current);
+            }
+            return next;
         }
         let start = self.at - self.at % window(to);
         Self { at: self.at, counts: BTreeMap::from([(start, self.used(from, self.at).min(limit(to)))]) }
