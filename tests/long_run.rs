@@ -219,7 +219,7 @@ fn nothing_overflows_at_the_extremes() {
                         assert!(decision.to_reply().five.iter().all(|&integer| integer >= -1));
                         limiter.request(&second, cost, true, late).expect("one algorithm");
                     }
-                    assert!(limiter.idle_at() >= late);
+                    assert!(limiter.idle_at(late) >= late);
                     let fact = FactBytes::taken(&second, MAX_AMOUNT, late);
                     let told = Fact::Taken { quota: second, cost: MAX_AMOUNT, at: late };
                     assert_eq!(Fact::decode(fact.as_ref()), Some(told));

@@ -74,7 +74,7 @@ proptest! {
             let decision = whole.request(&step.quota, step.cost, step.force, now).expect("one algorithm");
             prop_assert_eq!(request(&mut limiter, step, now), decision);
             prop_assert!(limiter == Limiter::from(whole.clone()), "{limiter:?} is not {whole:?}");
-            prop_assert_eq!((limiter.idle_at(), limiter.quota()), (whole.idle_at(), whole.quota()));
+            prop_assert_eq!((limiter.idle_at(now), limiter.quota()), (whole.idle_at(now), whole.quota()));
         }
     }
 
@@ -154,11 +154,11 @@ proptest! {
 
     #[test]
     fn an_idle_limiter_is_as_good_as_a_new_one(steps in wild(algorithms())) {
-        run(&steps, |limiter, step, _, decision| {
+        run(&steps, |limiter, step, now, decision| {
             if !decision.taken {
                 return;
             }
-            let idle = limiter.idle_at();
+            let idle = limiter.idle_at(now);
             let step = Step { force: false, ..step.clone() };
             for later in [0, 1, 777_777] {
                 let used = request(&mut limiter.clone(), &step, idle + later);
@@ -248,7 +248,7 @@ proptest! {
                         let _ = limiter.request(&quota, step.cost, true, at);
                     }
                 }
-                limiter.idle_at();
+                limiter.idle_at(now);
             }
             loaded.as_ref().map(bytes);
         });

@@ -239,7 +239,7 @@ proptest! {
                 replica = Some(new);
             }
             assert_eq!(replica.as_ref(), primary);
-            assert_eq!(replica.as_ref().map(Held::idle_at), primary.map(Held::idle_at));
+            assert_eq!(replica.as_ref().map(|held| held.idle_at(now)), primary.map(|held| held.idle_at(now)));
         });
     }
 

@@ -212,9 +212,13 @@ fn what_is_unused_does_not_last_until_the_clock_is_where_it_was() {
     for (algorithm, pace) in QUOTAS {
         let mut limiter = Limiter::new(&quota(algorithm, "10", pace));
         assert!(request(&mut limiter, &quota(algorithm, "10", pace), 3, false, START).allowed);
-        assert!(limiter.idle_at() > START, "{algorithm:?}");
-        assert!(limiter.refund(3, START - 10 * SECOND));
-        assert!(limiter.idle_at() <= START - 10 * SECOND, "{algorithm:?}: {}", limiter.idle_at());
+        assert!(limiter.idle_at(START) > START, "{algorithm:?}");
+        // Nor does what is forgotten.
+        let long_before = START - 10 * SECOND - 1;
+        assert!(limiter.idle_at(long_before) <= long_before, "{algorithm:?}: {}", limiter.idle_at(long_before));
+        let before = START - 10 * SECOND;
+        assert!(limiter.refund(3, before));
+        assert!(limiter.idle_at(before) <= before, "{algorithm:?}: {}", limiter.idle_at(before));
     }
 }
 

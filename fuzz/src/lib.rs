@@ -234,7 +234,7 @@ fn step(input: &mut Unstructured<'_>) -> Option<(Quota, u64, bool, Micros)> {
 /// Uses what came from bytes, in all the ways there are, at times that the input chooses and at the extremes.
 fn use_it(mut held: Held, input: &mut Unstructured<'_>) {
     let any = input.int_in_range(0..=MAX_TIME).unwrap_or(0);
-    for now in [any, held.idle_at().min(MAX_TIME), 0, MAX_TIME, any] {
+    for now in [any, held.idle_at(any).min(MAX_TIME), 0, MAX_TIME, any] {
         for limiter in held.limiters_mut() {
             let quota = limiter.quota();
             for (cost, force) in [(1, false), (MAX_AMOUNT, false), (1, true), (MAX_AMOUNT, true), (1, false)] {
@@ -308,7 +308,7 @@ fn assert_sound(held: &Held, read: usize) {
         }
     }
     assert_eq!(rebuilt.as_ref(), Some(held));
-    assert!(held.idle_at() <= MAX_TIME + 2 * LONGEST, "{held:?}");
+    assert!(held.idle_at(MAX_TIME) <= MAX_TIME + 2 * LONGEST, "{held:?}");
     assert!(held.bytes() <= 4_096_usize.saturating_add(read.saturating_mul(16)), "{} for {read}", held.bytes());
 }
 

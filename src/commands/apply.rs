@@ -31,7 +31,7 @@ impl Command for Apply {
                 key.put_under_named(policy);
             }
             if let (Some(at), Some(held)) = (moves_expiry_at, key.held()) {
-                let idle_at = held.idle_at();
+                let idle_at = held.idle_at(at);
                 key.keep_until(idle_at.max(at));
             }
         }

@@ -26,7 +26,7 @@ impl Command for Refund {
         let refunded = key.held().and_then(|held| held.refund(amount, now).then_some(held));
         let refunded = refunded.map(|held| {
             count(held);
-            held.idle_at()
+            held.idle_at(now)
         });
         if let Some(idle_at) = refunded {
             key.keep_until(idle_at.max(now));

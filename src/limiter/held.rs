@@ -82,9 +82,9 @@ impl Held {
         self.limiters_mut().iter_mut().fold(false, |refunded, limiter| limiter.refund(amount, now) | refunded)
     }
 
-    /// From when on everything is as good as new.
-    pub fn idle_at(&self) -> Micros {
-        self.limiters().iter().map(Limiter::idle_at).max().unwrap_or(0)
+    /// From when on everything is as good as new, as it stands now.
+    pub fn idle_at(&self, now: Micros) -> Micros {
+        self.limiters().iter().map(|limiter| limiter.idle_at(now)).max().unwrap_or(0)
     }
 
     /// The bytes it takes in all.

@@ -144,8 +144,11 @@ impl<M: Meter> Metered<M> {
         self.time(&self.quota, now).map_or(0, |now| View::new(&self.meter, &self.quota, now).used())
     }
 
-    /// From when on nothing is used any more; 0 if nothing is.
-    pub(super) fn idle_at(&self) -> Micros {
+    /// From when on nothing is used any more; 0 if nothing is, or what was is forgotten now.
+    pub(super) fn idle_at(&self, now: Micros) -> Micros {
+        if self.time(&self.quota, now).is_none() {
+            return 0;
+        }
         let then = self.meter.last_taken();
         match View::new(&self.meter, &self.quota, then).wait_until_used(0) {
             // Whatever the time of the last taking says, which lies in the future of a clock that was turned back.

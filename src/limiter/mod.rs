@@ -158,9 +158,9 @@ impl Limiter {
         (changed > 0).then_some(changed)
     }
 
-    /// From when on the limiter is as good as a new one.
-    pub fn idle_at(&self) -> Micros {
-        self.with_state(State::idle_at)
+    /// From when on the limiter is as good as a new one, as it stands now.
+    pub fn idle_at(&self, now: Micros) -> Micros {
+        self.with_state(|state| state.idle_at(now))
     }
 
     /// The quota it was last used with.

@@ -133,14 +133,14 @@ impl State {
         }
     }
 
-    /// From when on the limiter is as good as a new one.
-    pub fn idle_at(&self) -> Micros {
+    /// From when on the limiter is as good as a new one, as it stands now.
+    pub fn idle_at(&self, now: Micros) -> Micros {
         match self {
-            Self::TokenBucket(it) => it.idle_at(),
-            Self::LeakyBucket(it) => it.idle_at(),
-            Self::FixedWindow(it) => it.idle_at(),
-            Self::SlidingLog(it) => it.idle_at(),
-            Self::SlidingCounter(it) => it.idle_at(),
+            Self::TokenBucket(it) => it.idle_at(now),
+            Self::LeakyBucket(it) => it.idle_at(now),
+            Self::FixedWindow(it) => it.idle_at(now),
+            Self::SlidingLog(it) => it.idle_at(now),
+            Self::SlidingCounter(it) => it.idle_at(now),
         }
     }
 
