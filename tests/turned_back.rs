@@ -196,6 +196,19 @@ fn steps_of_any_length_forgive_nothing_or_one_limit() {
 #[test]
 fn many_small_steps_that_add_up_are_one_long_step() {
     for (algorithm, pace) in QUOTAS {
+        // Also when something is taken after each: it counts at the time that stands still.
+        let steps = quota(algorithm, "12", if pace == "1" { "1.2" } else { pace });
+        let mut limiter = Limiter::new(&steps);
+        assert!(request(&mut limiter, &steps, 1, false, START).allowed);
+        for step in 1..=10 {
+            assert_eq!(
+                request(&mut limiter, &steps, 1, false, START - step * SECOND).remaining,
+                11 - step,
+                "{algorithm:?}"
+            );
+        }
+        assert_eq!(request(&mut limiter, &steps, 1, false, START - 11 * SECOND).remaining, 11, "{algorithm:?}");
+
         let quota = quota(algorithm, "10", pace);
         let mut limiter = Limiter::new(&quota);
         assert!(request(&mut limiter, &quota, 10, false, START).allowed);
