@@ -247,6 +247,34 @@ fn a_second_and_different_problem_is_told_too() {
 }
 
 #[test]
+fn a_file_that_cannot_be_opened_for_a_while_is_read_when_it_can_be() {
+    let file = PolicyFile::new(API);
+    let server = file.server(&[]);
+    let mut client = server.connect();
+    // The three that every program begins with.
+    let before = limit_open_files(&server, 3);
+    file.replace(LOGIN);
+    assert!(client.error("RL.POLICY LOAD").contains("Too many open files"));
+    wait_for_looks(&mut client);
+    assert_eq!(policies(&mut client), [API]);
+    limit_open_files(&server, before);
+    eventually("it is read", || policies(&mut client) == [LOGIN]);
+}
+
+/// Sets how many files the server may have open, and returns how many that were before.
+fn limit_open_files(server: &Server, count: u64) -> u64 {
+    let pid = i32::try_from(server.pid()).expect("a process");
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: system calls that write and read what is here.
+    unsafe {
+        assert_eq!(libc::prlimit(pid, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit), 0);
+        let new = libc::rlimit { rlim_cur: count, ..limit };
+        assert_eq!(libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const new, std::ptr::null_mut()), 0);
+    }
+    limit.rlim_cur
+}
+
+#[test]
 fn a_problem_that_load_meets_first_is_logged_too() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);

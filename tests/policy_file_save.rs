@@ -57,7 +57,8 @@ fn save_overwrites_nothing_that_it_has_not_read() {
         assert_eq!(fs::read_to_string(&file.path).expect("a text"), with_end(text));
     }
     eventually("it is refused", || server.log().contains(REFUSED));
-    assert!(client.error("RL.POLICY SAVE").contains("changed since it was read"));
+    let problem = "changed since it was read, and refused; correct it, or remove it and save again";
+    assert_eq!(client.error("RL.POLICY SAVE"), format!("ERR {}: {problem}", file.path));
     file.replace(API);
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
     set_policies(&mut client, &[LOGIN]);

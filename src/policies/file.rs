@@ -10,7 +10,7 @@ use super::replacement::Replacement;
 use super::set::Policies;
 
 /// More than a file of policies ever has: something else was named by mistake.
-const MAX_SIZE: usize = 16 << 20;
+const MAX_SIZE: u64 = 16 << 20;
 
 /// How long a file must have been left alone before it is read without anybody having asked: it may be half written.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -18,7 +18,9 @@ const SETTLED: Duration = Duration::from_millis(100);
 /// else: `1` of `1d`. And a file that is written in place is empty first.
 const SETTLED_WITHOUT_END: Duration = Duration::from_secs(2);
 
+const TOO_LARGE: &str = "too large for a file of policies";
 const CHANGED: &str = "changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since";
+const REFUSED: &str = "changed since it was read, and refused; correct it, or remove it and save again";
 
 /// The file, and what was last seen of it.
 pub struct PolicyFile {
@@ -106,7 +108,8 @@ impl PolicyFile {
         if age < SETTLED_WITHOUT_END && text.as_ref().is_ok_and(|text| text.last() != Some(&b'\n')) {
             return None;
         }
-        self.seen = stamp;
+        // What could not be read may be readable next time, without having changed.
+        self.seen = stamp.filter(|_| text.is_ok());
         let is_known = match &self.refused {
             Some(refused) => refused.is_the_same(&text),
             None => text.as_ref().ok() == self.text.as_ref(),
@@ -141,8 +144,8 @@ impl PolicyFile {
     /// When it cannot be written, or is neither what was read last nor gone: then it is as it was.
     pub fn save(&mut self, policies: &Policies) -> Result<(), String> {
         let text = policies.to_text().into_bytes();
-        if text.len() > MAX_SIZE {
-            return Err(self.problem("too large for a file of policies"));
+        if text.len() as u64 > MAX_SIZE {
+            return Err(self.problem(TOO_LARGE));
         }
         let is_there = self.expect_unchanged()?;
         let replacement = Replacement::write(&self.path, &text).map_err(|error| self.problem(&error.to_string()))?;
@@ -160,7 +163,10 @@ impl PolicyFile {
     fn expect_unchanged(&self) -> Result<bool, String> {
         match read(&self.path) {
             Ok(found) if self.text.as_ref() == Some(&found) => Ok(true),
-            Ok(_) => Err(self.problem(CHANGED)),
+            Ok(found) => match &self.refused {
+                Some(Refused::Text(refused)) if *refused == found => Err(self.problem(REFUSED)),
+                _ => Err(self.problem(CHANGED)),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             // Whatever it is, it is somebody else's.
             Err(error) => Err(self.problem(&format!("{error}; it is not overwritten"))),
@@ -174,16 +180,20 @@ impl PolicyFile {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let expect_regular =
-        |found: Metadata| if found.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) };
+        |found: &Metadata| if found.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) };
     // To open a device may already do something.
-    expect_regular(fs::metadata(path)?)?;
+    expect_regular(&fs::metadata(path)?)?;
     // It may be another by now, and to open a pipe would wait until somebody writes to it.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    expect_regular(file.metadata()?)?;
-    let mut text = Vec::new();
-    file.take(MAX_SIZE as u64 + 1).read_to_end(&mut text)?;
-    if text.len() > MAX_SIZE {
-        return Err(io::Error::other("too large for a file of policies"));
+    let found = file.metadata()?;
+    expect_regular(&found)?;
+    let (mut size, mut text) = (found.size(), Vec::new());
+    if size <= MAX_SIZE {
+        // It may be growing.
+        size = file.take(MAX_SIZE + 1).read_to_end(&mut text)? as u64;
+    }
+    if size > MAX_SIZE {
+        return Err(io::Error::other(TOO_LARGE));
     }
     Ok(text)
 }
