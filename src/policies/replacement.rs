@@ -82,31 +82,38 @@ impl Replacement {
             Ok(()) => return self.change_back(ours).map(|()| false),
             // It has been removed.
             Err(Errno::NOENT) => return Ok(false),
-            // Not every file system can do that, and not every sandbox lets it: then a look right before it has to do.
+            // Not every file system can do that, and not every sandbox lets it.
             Err(_) => {
-                if !is_known(&self.target) {
+                if !self.replace_after_a_look(is_known)? {
                     return Ok(false);
                 }
-                fs::rename(&self.path, &self.target)?;
             }
         }
         self.sync_folder();
         Ok(true)
     }
 
+    /// As [`Self::replace`], where files cannot change places: a look right before the rename has to do.
+    fn replace_after_a_look(&self, is_known: impl Fn(&Path) -> bool) -> io::Result<bool> {
+        if !is_known(&self.target) {
+            return Ok(false);
+        }
+        fs::rename(&self.path, &self.target).map(|()| true)
+    }
+
     /// Puts back what was there before, or what somebody has put there since: the newest stays.
     fn change_back(&mut self, ours: Option<Identity>) -> io::Result<()> {
+        // More edits than anybody makes meanwhile. On a file system where a rename changes how a file looks, this must end
+        // too; the number is odd, so that then ours is the one left beside.
+        const MOST: usize = 99;
         self.keep = true;
         let (mut in_place, mut put_back) = (ours, Identity::of(&self.path));
-        loop {
+        for _ in 0..MOST {
             match self.rename(RenameFlags::EXCHANGE) {
                 Ok(()) => {}
                 // What was in place has been removed meanwhile.
                 Err(Errno::NOENT) if self.rename(RenameFlags::NOREPLACE).is_ok() => return Ok(()),
-                Err(error) => {
-                    let (error, path) = (io::Error::from(error), self.path.display());
-                    return Err(io::Error::other(format!("{error}: what was there is now in {path}")));
-                }
+                Err(error) => return Err(self.left_beside(&error.into())),
             }
             let taken_out = Identity::of(&self.path);
             if taken_out == in_place {
@@ -115,6 +122,11 @@ impl Replacement {
             }
             (in_place, put_back) = (put_back, taken_out);
         }
+        Err(self.left_beside(&io::Error::other("it changes all the time")))
+    }
+
+    fn left_beside(&self, error: &io::Error) -> io::Error {
+        io::Error::other(format!("{error}: what was there may now be in {}", self.path.display()))
     }
 
     fn rename(&self, flags: RenameFlags) -> Result<(), Errno> {
@@ -170,6 +182,8 @@ pub mod tests {
     impl Folder {
         pub fn new(name: &str) -> Self {
             let path = env::temp_dir().join(format!("ratelimit-{name}-{}", process::id()));
+            // A program of the same number may have been killed with one of that name.
+            let _ = fs::remove_dir_all(&path);
             fs::create_dir(&path).expect("a folder");
             let file = path.join("file");
             Self { path, file }
@@ -278,5 +292,15 @@ pub mod tests {
         folder.edit("edited");
         assert!(!folder.replacement().create().expect("an answer"));
         folder.holds_only("edited");
+    }
+
+    #[test]
+    fn where_files_cannot_change_places_only_a_known_one_is_replaced_too() {
+        let folder = Folder::new("look");
+        folder.edit("old");
+        assert!(!folder.replacement().replace_after_a_look(|path| holds(path, "other")).expect("an answer"));
+        folder.holds_only("old");
+        assert!(folder.replacement().replace_after_a_look(|path| holds(path, "old")).expect("an answer"));
+        folder.holds_only("ours");
     }
 }
