@@ -272,9 +272,8 @@ fn what_is_decided_elsewhere_is_counted_here() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     make(&mut client);
-    let (now, quota) = (1_790_000_000_000_000, |algorithm, pace: &str| {
-        Quota::parse(algorithm, b"100000", pace.as_bytes()).expect("a quota")
-    });
+    let quota = |algorithm, pace: &str| Quota::parse(algorithm, b"100000", pace.as_bytes()).expect("a quota");
+    let now = common::now();
     let (log, window) = (quota(Algorithm::SlidingLog, "10w"), quota(Algorithm::FixedWindow, "10w"));
     let apply = |client: &mut Client, words: &[&[u8]]| {
         let words = [&[b"RL.APPLY".as_slice()], words].concat();

@@ -4,7 +4,6 @@
 mod common;
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::cluster::{Cluster, SLOTS};
 use common::replicas::{attach, catch_up, digests_of};
@@ -142,9 +141,8 @@ fn facts_about_several_keys_are_applied_together_or_not_at_all() {
     client.get::<()>("RL.POLICY SET some FIXEDWINDOW 10 3650d");
     client.get::<Value>("RL.CHECK some policy");
     let before = all_digests(&mut client);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after the epoch").as_micros();
     let quota = Quota::parse(Algorithm::FixedWindow, b"10", b"3650d").expect("a quota");
-    let fact = FactBytes::taken(&quota, 2, u64::try_from(now).expect("a time of these days"));
+    let fact = FactBytes::taken(&quota, 2, common::now());
     let (fact, damaged): (&[u8], &[u8]) = (fact.as_ref(), &fact.as_ref()[1..]);
     let unfit = "ERR the fact does not fit what the key holds";
     let cases: [(&[&[u8]], &str); 9] = [

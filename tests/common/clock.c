@@ -1,6 +1,6 @@
-/* A wall clock in the hand of a test: preloaded into a server, it answers for the real-time clocks from a file of two
- * integers that the test writes: a mode (0: the real time plus an offset, 1: a fixed time) and microseconds. The other
- * clocks go on as they are. */
+/* A wall clock in the hand of a test: preloaded into a server, it answers for the real-time clocks from a file that the test
+ * writes: one integer of microseconds, doubled; plus one for a fixed time, or even for an offset from the real one. The
+ * other clocks go on as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ __attribute__((constructor)) static void start(void) {
     const char *path = getenv("TEST_CLOCK");
     int file = path ? open(path, O_RDONLY) : -1;
     if (file < 0) return;
-    void *memory = mmap(NULL, 16, PROT_READ, MAP_SHARED, file, 0);
+    void *memory = mmap(NULL, 8, PROT_READ, MAP_SHARED, file, 0);
     if (memory != MAP_FAILED) held = memory;
     close(file);
 }
@@ -28,8 +28,8 @@ __attribute__((constructor)) static void start(void) {
 int clock_gettime(clockid_t clock, struct timespec *time) {
     int result = (int)syscall(SYS_clock_gettime, clock, time);
     if (!held || result != 0 || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)) return result;
-    int64_t micros = held[1];
-    if (held[0] == 0) micros += (int64_t)time->tv_sec * 1000000 + time->tv_nsec / 1000;
+    int64_t word = *held, micros = word >> 1;
+    if ((word & 1) == 0) micros += (int64_t)time->tv_sec * 1000000 + time->tv_nsec / 1000;
     time->tv_sec = micros / 1000000;
     time->tv_nsec = micros % 1000000 * 1000;
     return 0;

@@ -24,7 +24,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fs, io, thread};
 
 pub use client::Client;
@@ -327,8 +327,25 @@ const CONFIGURATION: &str = "server.conf";
 /// A setting that stands for a port that nobody uses.
 pub const FREE_PORT: &str = "{free port}";
 
+/// A port that nobody uses and that was not handed out before: what is to listen there does not yet. None that the system
+/// gives to connections, which could take it meanwhile.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port()
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let ports = 10_000..32_000_u16;
+    // Programs that run side by side begin at different ones.
+    let first = std::process::id().wrapping_mul(251);
+    let mut tried = std::iter::repeat_with(|| first.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed)));
+    let port = tried.by_ref().take(ports.len()).find_map(|number| {
+        let port = ports.start + u16::try_from(number % u32::try_from(ports.len()).ok()?).ok()?;
+        TcpListener::bind(("127.0.0.1", port)).is_ok().then_some(port)
+    });
+    port.expect("a free port")
+}
+
+/// Microseconds since the epoch, by the real clock.
+pub fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after the epoch");
+    u64::try_from(now.as_micros()).expect("a time of these days")
 }
 
 fn spawn_once(
