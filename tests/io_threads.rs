@@ -61,7 +61,7 @@ const CALLS: [&str; 30] = [
 ];
 
 /// What makes the server free limiters: in the foreground, in the background, and where a string replaces one.
-const FREEING: [&str; 10] = [
+const FREEING: [&str; 12] = [
     "RL.SLIDINGLOG {1}:freed 100000 1h",
     "SET {1}:freed value",
     "DEL {1}:freed",
@@ -71,12 +71,14 @@ const FREEING: [&str; 10] = [
     "SET {1}:freed value",
     "DEL {1}:freed",
     "COPY {1}:log {1}:freed REPLACE",
+    "UNLINK {1}:freed",
+    "COPY {1}:log {1}:freed REPLACE",
     "DUMP {1}:log",
 ];
 
 fn packed(command: &str) -> Vec<u8> {
     let quota = Quota::parse(Algorithm::FixedWindow, b"100000", b"3650d").expect("a quota");
-    let fact = FactBytes::taken(&quota, 1, 1_790_000_000_000_000);
+    let fact = FactBytes::taken(&quota, 1, common::now());
     let mut packed = redis::Cmd::new();
     for word in command.split(' ') {
         packed.arg(if word == "fact" { fact.as_ref() } else { word.as_bytes() });
@@ -164,8 +166,11 @@ fn limiters_that_are_freed_in_any_thread_are_counted() {
     let server = Server::start(&settings());
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d");
-    client.get::<()>("RL.SLIDINGLOG {1}:log 1000 1d COST 3");
+    // Of large costs, so that it is long enough for the server to free its copies in the background.
+    send(&server, &["RL.SLIDINGLOG {1}:log 9007199254740991 1d COST 5000000"], COMMANDS);
     send(&server, &FREEING, COMMANDS);
+    let freed = client.number("lazyfreed_objects");
+    assert!(freed > 500, "{freed} freed in the background");
     client.get::<()>("FLUSHALL ASYNC");
     eventually("all are gone", || {
         let info = client.get::<String>("INFO ratelimit");
