@@ -5,10 +5,10 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::cluster::{Cluster, SLOTS};
-use common::load::EndOf;
+use common::load::{rest_since, EndOf};
 use common::{eventually, Client, Server};
 use redis::Value;
 use serial_test::serial;
@@ -161,11 +161,13 @@ fn hammer(cluster: &Cluster, groups: &[&Keys], meanwhile: impl FnOnce()) -> bool
             let mut client = cluster.client();
             scope.spawn(move || {
                 // Each starts elsewhere.
-                for (request, admitted) in keys.requests.iter().zip(&keys.admitted).cycle().skip(skipped) {
-                    if over.load(Ordering::Relaxed) {
-                        break;
+                let mut requests = keys.requests.iter().zip(&keys.admitted).cycle().skip(skipped);
+                while !over.load(Ordering::Relaxed) {
+                    let start = Instant::now();
+                    for (request, admitted) in requests.by_ref().take(20) {
+                        admitted.fetch_add(client.limit(request)[0], Ordering::SeqCst);
                     }
-                    admitted.fetch_add(client.limit(request)[0], Ordering::SeqCst);
+                    rest_since(start);
                 }
                 client.was_cut_off
             })
@@ -274,7 +276,7 @@ fn slots_that_move_under_traffic_lose_nothing() {
 fn a_primary_that_is_killed_while_slots_move_loses_only_what_it_had_not_sent() {
     const MOVING: [usize; 2] = [0, 1];
     const KILLED: usize = 2;
-    let cluster = Cluster::with_node_timeout(Duration::from_secs(5), 3, true);
+    let cluster = Cluster::with_node_timeout(Duration::from_secs(10), 3, true);
     let successor = KILLED + cluster.primaries;
     let mut client = cluster.nodes[0].connect();
     let [moving, killed] = [MOVING[0], KILLED].map(|node| tags(&mut client, node, cluster.primaries, 6));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use common::load::EndOf;
+use common::load::{rest_since, EndOf};
 use common::traffic::all_digests;
 use common::{eventually, facts_file, Client, Server};
 
@@ -39,10 +39,14 @@ fn hammer_until(server: &mut Server, admitted: &Admitted, crash: impl FnOnce(&mu
         let over = &over;
         for mut client in clients {
             scope.spawn(move || {
-                for index in (0..REQUESTS.len()).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
-                    let Ok(reply) = client.call(REQUESTS[index]) else { return };
-                    let told: Vec<i64> = redis::from_redis_value(reply).expect("integers");
-                    admitted[index].fetch_add(told[0], Ordering::SeqCst);
+                while !over.load(Ordering::Relaxed) {
+                    let start = Instant::now();
+                    for (request, admitted) in REQUESTS.iter().zip(admitted) {
+                        let Ok(reply) = client.call(request) else { return };
+                        let told: Vec<i64> = redis::from_redis_value(reply).expect("integers");
+                        admitted.fetch_add(told[0], Ordering::SeqCst);
+                    }
+                    rest_since(start);
                 }
             });
         }
@@ -75,7 +79,7 @@ fn a_crash_forgets_nothing_that_was_answered_if_every_write_is_synced() {
                 if crash == 2 {
                     // Amid the writing of a new file, too; what is taken meanwhile goes to another one.
                     let mut client = server.connect();
-                    client.get::<()>("CONFIG SET rdb-key-save-delay 5000000");
+                    client.get::<()>("CONFIG SET rdb-key-save-delay 60000000");
                     client.get::<()>("BGREWRITEAOF");
                     admits(&admitted, crash * 250 + 100);
                     assert_eq!(client.info("aof_rewrite_in_progress"), "1", "to be killed while it is written");
@@ -126,7 +130,7 @@ fn a_crash_forgets_at_most_what_came_since_the_last_snapshot() {
         assert_eq!(client.info("rdb_last_bgsave_status"), "ok");
         admits(&admitted, 600);
         // The next one is never finished: it must not count.
-        client.get::<()>("CONFIG SET rdb-key-save-delay 5000000");
+        client.get::<()>("CONFIG SET rdb-key-save-delay 60000000");
         client.get::<()>("BGSAVE");
         admits(&admitted, 700);
         assert_eq!(client.info("rdb_bgsave_in_progress"), "1", "to be killed while it is written");

@@ -37,10 +37,15 @@ impl Cluster {
         let count = if with_replicas { 2 * primaries } else { primaries };
         let cluster = Self { nodes: (0..count).map(|_| node(timeout, settings)).collect(), primaries };
         let mut clients = cluster.connect();
-        for (other, node) in clients[1..].iter_mut().zip(&cluster.nodes[1..]).map(|(it, node)| (bus_port(it), node)) {
-            cluster.nodes[0].connect().get::<()>(&format!("CLUSTER MEET 127.0.0.1 {} {other}", node.port));
-        }
+        let buses: Vec<String> = clients.iter_mut().map(bus_port).collect();
         eventually("all nodes know each other", || {
+            // Once more, because a node that takes too long to answer is forgotten.
+            for (node, bus) in cluster.nodes.iter().zip(&buses).skip(1) {
+                let port = node.port.to_string();
+                if !clients[0].get::<String>("CLUSTER NODES").contains(&format!(":{port}@")) {
+                    clients[0].get::<()>(&format!("CLUSTER MEET 127.0.0.1 {port} {bus}"));
+                }
+            }
             let mut views = clients.iter_mut().map(|it| it.get::<String>("CLUSTER NODES"));
             views.all(|nodes| nodes.lines().count() == count && !nodes.contains("handshake"))
         });
@@ -89,7 +94,7 @@ impl Cluster {
                 break;
             }
             let (port, keys) = (self.nodes[to].port.to_string(), keys.iter().map(String::as_bytes));
-            let mut words = vec![b"MIGRATE".as_slice(), b"127.0.0.1", port.as_bytes(), b"", b"0", b"30000", b"KEYS"];
+            let mut words = vec![b"MIGRATE".as_slice(), b"127.0.0.1", port.as_bytes(), b"", b"0", b"60000", b"KEYS"];
             words.extend(keys);
             source.call_bytes(&words).expect("keys are moved");
         }
@@ -130,6 +135,7 @@ impl Cluster {
         let client = redis::cluster::ClusterClientBuilder::new(nodes)
             // Or it would ask again, and be served twice.
             .response_timeout(PATIENCE)
+            .connection_timeout(PATIENCE)
             .build()
             .expect("addresses");
         let connection = client.get_connection().expect("a connection");

@@ -6,13 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Server};
 
-const MAX_REST: Duration = Duration::from_millis(10);
-
 /// Lets so many connections do over and over what `worker` makes for each of them, by its number, all the while that
 /// `meanwhile` runs.
-///
-/// Each rests as long as it has worked, for at most ten milliseconds. A client and a server that wake each other without
-/// a pause can keep all others off a processor (Linux 6.18), for as long as they go on: timers, forked children, replicas.
+/// They leave room for others, as [`rest_since`] says.
 pub fn under_load<T, W: FnMut(&mut Client) + Send>(
     server: &Server,
     connections: u64,
@@ -28,13 +24,19 @@ pub fn under_load<T, W: FnMut(&mut Client) + Send>(
                 while !over.load(Ordering::Relaxed) {
                     let start = Instant::now();
                     work(&mut client);
-                    thread::sleep(start.elapsed().min(MAX_REST));
+                    rest_since(start);
                 }
             });
         }
         let _end = EndOf(over);
         meanwhile()
     })
+}
+
+/// Rests as long as was worked since then, for at most ten milliseconds. A client and a server that wake each other without
+/// a pause can keep all others off a processor (Linux 6.18), for as long as they go on: timers, forked children, replicas.
+pub fn rest_since(start: Instant) {
+    thread::sleep(start.elapsed().min(Duration::from_millis(10)));
 }
 
 /// Ends what looks at the flag, also when a test fails: it would wait for its threads forever.
