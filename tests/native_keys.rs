@@ -182,7 +182,7 @@ fn functions_may_call_the_commands() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let library = b"#!lua name=limits\n\
-        redis.register_function('limit', function(keys) return redis.call('RL.FIXEDWINDOW', keys[1], 10, '1d') end)";
+        redis.register_function('limit', function(keys) return redis.call('RL.FIXEDWINDOW', keys[1], 10, '3650d') end)";
     client.call_bytes(&[b"FUNCTION", b"LOAD", library]).expect("loaded");
     assert_eq!(client.limit("FCALL limit 1 key")[2], 9);
     assert_eq!(client.limit("FCALL limit 1 key")[2], 8);
@@ -234,7 +234,7 @@ fn clients_that_cache_are_told_of_changes_only() {
     let server = Server::start(&[]);
     let mut reader = server.connect();
     let mut writer = server.connect();
-    writer.limit("RL.FIXEDWINDOW key 1 1d");
+    writer.limit("RL.FIXEDWINDOW key 1 3650d");
     let id: i64 = writer.get("CLIENT ID");
     // A key that some client caches is tracked until it is invalidated.
     let tracked = |client: &mut common::Client| client.info("tracking_total_keys");
@@ -242,9 +242,9 @@ fn clients_that_cache_are_told_of_changes_only() {
     reader.get::<Vec<u8>>("DUMP key");
     assert_eq!(tracked(&mut reader), "1");
     let mut third = server.connect();
-    assert_eq!(third.limit("RL.FIXEDWINDOW key 1 1d")[0], 0);
+    assert_eq!(third.limit("RL.FIXEDWINDOW key 1 3650d")[0], 0);
     assert_eq!(tracked(&mut reader), "1", "a denial threw the key out of the caches");
-    third.limit("RL.FIXEDWINDOW key 1 1d FORCE");
+    third.limit("RL.FIXEDWINDOW key 1 3650d FORCE");
     assert_eq!(tracked(&mut reader), "0");
 }
 
@@ -257,7 +257,7 @@ fn keyspace_notifications_tell_of_limiters_too() {
     let mut events = connection.as_pubsub();
     events.subscribe("__keyspace@0__:renamed").expect("subscribed");
     let mut client = server.connect();
-    client.limit("RL.FIXEDWINDOW key 10 1d");
+    client.limit("RL.FIXEDWINDOW key 10 3650d");
     client.get::<()>("RENAME key renamed");
     client.get::<()>("PEXPIRE renamed 1");
     let mut seen = Vec::new();

@@ -14,9 +14,9 @@ use redis::Value;
 const LIMITS: [(&str, &str); 5] = [
     ("TOKENBUCKET", "10 1/h"),
     ("LEAKYBUCKET", "10 1/h"),
-    ("FIXEDWINDOW", "10 1d"),
+    ("FIXEDWINDOW", "10 3650d"),
     ("SLIDINGLOG", "10 1d"),
-    ("SLIDINGCOUNTER", "10 1d"),
+    ("SLIDINGCOUNTER", "10 10w"),
 ];
 const POLICY: &str = "RL.POLICY SET policy TOKENBUCKET 10 1/h SLIDINGLOG 5 1d";
 
@@ -306,21 +306,19 @@ fn a_log_of_a_million_is_looked_at_and_given_back_from_within_a_millisecond() {
     let server = Server::start(&["--slowlog-log-slower-than", "1000"]);
     let mut client = server.connect();
     make_million(&mut client, &["log"]);
-    client.get::<()>("SLOWLOG RESET");
-    let mut slow = 0;
+    let mut is_slow = |command: &str| {
+        client.get::<()>("SLOWLOG RESET");
+        client.get::<Value>(command);
+        format!("{:?}", client.get::<Value>("SLOWLOG GET 10")).contains("RL.")
+    };
     for command in ["RL.PEEK log", "RL.PEEK log COST 1500000", "RL.INFO log", "RL.REFUND log 1", "RL.REFUND log 400000"]
     {
-        client.get::<Value>(command);
-        // The machine may be busy with others; so a command is given three chances.
-        let again = (0..2).filter(|_| {
-            client.get::<Value>(&command.replace("400000", "1"));
-            client.get::<i64>("SLOWLOG LEN") > slow + 2
-        });
-        assert_eq!(again.count(), 0, "{command} is slow: {:?}", client.get::<Value>("SLOWLOG GET 5"));
-        slow = client.get("SLOWLOG LEN");
+        // The machine may be busy with others; what takes long by itself does so each time.
+        let slow = is_slow(command) && (0..20).all(|_| is_slow(&command.replace("400000", "1")));
+        assert!(!slow, "{command} is slow");
     }
     let left = integer(&info(&mut client, "log"), "entries");
-    assert!((599_990..600_001).contains(&left), "{left}");
+    assert!((599_950..600_001).contains(&left), "{left}");
 }
 
 #[test]
