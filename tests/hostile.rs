@@ -370,8 +370,8 @@ fn hostile_traffic_harms_nobody() {
     eventually("the replica holds the same", || {
         client.get::<String>("DEBUG DIGEST") == follower.get::<String>("DEBUG DIGEST")
     });
-    let after = used_memory(&mut client);
-    assert!(after < before + 40_000, "{} bytes are lost", after - before);
+    // Buffers of connections shrink a while after they were used; what is lost stays lost.
+    eventually("the memory is free again", || used_memory(&mut client) < before + 40_000);
 
     // What all this has left in the append-only file can be loaded, and makes the same keys again.
     let mut lasting: Vec<Digest> = Vec::new();
