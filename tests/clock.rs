@@ -242,6 +242,7 @@ fn replicas_agree_while_the_clock_is_turned_back_and_forth() {
     replica.clock().set(1);
     let mut client = primary.connect();
     set_policies(&mut client);
+    set(&mut client, "mixed", "FIXEDWINDOW 10 1 SLIDINGLOG 10 1h TOKENBUCKET 10 1 SLIDINGCOUNTER 10 10s");
     let mut follower = attach(&replica, &primary);
     let mut random = Rng::with_seed(13);
     // Both limits of each algorithm on one key, so that the quota changes too, and two commands that share these keys.
@@ -249,6 +250,8 @@ fn replicas_agree_while_the_clock_is_turned_back_and_forth() {
         .enumerate()
         .map(|(index, (_, request))| request.replace(" key", &format!(" key{}", index / 2)))
         .chain(["CL.THROTTLE key0 9 10 10", "RL.ALL 2 SLIDINGLOG key3 10 10 TOKENBUCKET key0 10 1"].map(str::to_owned))
+        // A step that one limit forgets and another does not, in one key and in two.
+        .chain(["RL.CHECK mixed key6", "RL.ALL 2 FIXEDWINDOW key2 10 10 SLIDINGLOG key7 10 1h"].map(str::to_owned))
         .collect();
     let mut compared = 0;
     for round in 0..300 {
@@ -270,10 +273,10 @@ fn replicas_agree_while_the_clock_is_turned_back_and_forth() {
                 _ => &["", " COST 3", " FORCE"],
             };
             client.call(&format!("{request}{}", words[random.usize(..words.len())])).expect("an answer");
-            client.call(&format!("RL.REFUND key{} {}", random.usize(..6), random.u64(1..3))).expect("a refund");
+            client.call(&format!("RL.REFUND key{} {}", random.usize(..8), random.u64(1..3))).expect("a refund");
         }
     }
-    assert!(compared > 75 * 5, "only {compared} keys of six were compared, 75 times");
+    assert!(compared > 75 * 6, "only {compared} keys of eight were compared, 75 times");
     assert_eq!(client.number("sync_full"), 1, "the replica was to be told of every step, not of the end");
     assert_no_bug(&mut primary);
     assert_no_bug(&mut replica);
