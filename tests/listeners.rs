@@ -57,10 +57,10 @@ fn a_replica_that_attaches_during_another_save_misses_nothing() {
     let replica = Server::start(&[]);
     let mut client = primary.connect();
     requests(&mut client, 4);
-    // The save that is under way, slowed down, is none for replicas: what is served after it began is not in it.
-    client.get::<()>("CONFIG SET rdb-key-save-delay 300000");
-    client.get::<()>("BGSAVE");
     let mut follower = under_traffic(&primary, || {
+        // The save that is under way, slowed down, is none for replicas: what is served after it began is not in it.
+        client.get::<()>("CONFIG SET rdb-key-save-delay 700000");
+        client.get::<()>("BGSAVE");
         let mut follower = replica.connect();
         follower.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
         eventually("the replica waits", || client.info("connected_slaves") == "1");

@@ -105,7 +105,7 @@ fn what_changes_during_a_rewrite_is_kept() {
         let mut client = server.connect();
         set_policies(&mut client, &["api FIXEDWINDOW 1 1d", OTHER, LOGIN]);
         client.get::<()>("DEBUG POPULATE 4");
-        client.get::<()>("CONFIG SET rdb-key-save-delay 500000");
+        client.get::<()>("CONFIG SET rdb-key-save-delay 1500000");
         client.get::<()>("BGREWRITEAOF");
         set_policies(&mut client, &[API, "new FIXEDWINDOW 1 1d"]);
         client.get::<()>("RL.POLICY DEL other");
