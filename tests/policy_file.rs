@@ -327,7 +327,7 @@ fn it_is_looked_at_every_second_whatever_the_clock_does() {
         let start = Instant::now();
         eventually("the change is noticed", || policies(&mut client) == [&*policy]);
         // Long enough for a machine that is busy, and not for a clock that was turned back by a minute.
-        assert!(start.elapsed() < Duration::from_secs(20), "only after {:?} at {now}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(45), "only after {:?} at {now}", start.elapsed());
     }
 }
 

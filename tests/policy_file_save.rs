@@ -47,9 +47,11 @@ fn save_overwrites_nothing_that_it_has_not_read() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
-    set_policies(&mut client, &[OTHER]);
     // Somebody has edited it, well or badly, or just now.
-    for text in [LOGIN, "login SLIDINGLOG 5"] {
+    for (before, text) in [(OTHER, LOGIN), (API, "login SLIDINGLOG 5")] {
+        // It has just been looked at, so it is not again before this is over.
+        file.replace(before);
+        eventually("it is looked at", || policies(&mut client) == [before]);
         file.replace(text);
         let error = client.error("RL.POLICY SAVE");
         let problem = "changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since";

@@ -51,8 +51,10 @@ impl PolicyFile {
 
     /// Puts a pipe in its place. Nobody writes to that, so who opens it waits.
     pub fn replace_by_pipe(&self) {
-        let _ = fs::remove_file(&self.path);
-        assert!(Command::new("mkfifo").arg(&self.path).status().expect("a program").success());
+        let other = self.folder.join("other");
+        assert!(Command::new("mkfifo").arg(&other).status().expect("a program").success());
+        // In one step, or it may be seen that nothing is there.
+        fs::rename(other, &self.path).expect("renamed");
     }
 
     /// What names it on a command line.
