@@ -91,8 +91,9 @@ fn every_mail_is_sent_once_at_the_full_rate_and_no_faster() {
     let arrivals = upstream.arrivals();
     assert_accepted(&arrivals, &mails(60), 0);
     assert_spaced(start, &arrivals);
-    let took = arrivals[59].at - start;
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    // As long as nothing else holds the machine up, which may happen.
+    let quickest = arrivals.windows(20).map(|some| some[19].at - some[0].at).min().expect("many");
+    assert!(quickest < Duration::from_secs(3), "{quickest:?} for 20 at 10 a second");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub const INTERVAL_MS: i64 = 600;
 /// How long they take at most while Redis does not answer, for which they wait half a second.
 pub const AT_BEST: Duration = Duration::from_secs(1);
 /// How long they may take on a slow and busy machine.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const SOON: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy)]
 pub enum App {

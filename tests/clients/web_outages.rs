@@ -12,16 +12,22 @@ use super::web::{ask, ask_timed, is_limited, unlimited, App, Closed, Open, WhenR
 use crate::common::load::EndOf;
 use crate::common::{eventually, Client, Server};
 
-/// Checks that some answers are given without Redis, and soon.
-fn unlimited_soon(service: &Service, user: &str, choice: WhenRedisFails, count: usize) {
-    let times = (0..count).map(|_| {
+/// Checks that so many answers or more are given without Redis, and soon; returns how many there were.
+fn unlimited_soon(service: &Service, user: &str, choice: WhenRedisFails, count: usize) -> usize {
+    // A busy machine may hold up some of them, but not all.
+    const MOST: usize = 60;
+    let mut best = SOON;
+    for number in 1.. {
         let (answer, time) = ask_timed(service, user);
         unlimited(&answer, choice);
         assert!(time < SOON, "{time:?}");
-        time
-    });
-    let best = times.min().expect("some answers");
-    assert!(best < AT_BEST, "{best:?}");
+        best = best.min(time);
+        if number >= count && (best < AT_BEST || number >= MOST) {
+            assert!(best < AT_BEST, "{best:?}");
+            return number;
+        }
+    }
+    unreachable!("it ends")
 }
 
 fn limits_again(service: &mut Service, user: &str) {
@@ -146,12 +152,12 @@ pub fn while_redis_hangs_answers_come_soon_and_none_is_charged_twice(app: App) {
             unlimited(&answer, choice);
             assert!(time < SOON, "{time:?}");
         }
-        unlimited_soon(&service, "42", choice, 5);
+        let asked = 30 + unlimited_soon(&service, "42", choice, 5);
         server.go_on();
         limits_again(&mut service, "another");
         // What was sent to Redis while it hung may have been counted, but each request at most once.
         let used = used_by(&mut server.connect(), "42");
-        assert!(used <= 30 + 5, "{used}");
+        assert!(usize::try_from(used).is_ok_and(|used| used <= asked), "{used} of {asked}");
     }
 }
 
