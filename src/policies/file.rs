@@ -93,23 +93,22 @@ impl PolicyFile {
     /// # Errors
     /// As for [`Self::load`], once for each change.
     pub fn load_if_changed(&mut self) -> Option<Result<Policies, String>> {
-        let found = fs::metadata(&self.path);
-        let stamp = found.as_ref().ok().map(Stamp::of);
-        if stamp.is_some() && stamp == self.seen {
+        let found = fs::metadata(&self.path).ok();
+        if self.seen.is_some() && self.seen == found.as_ref().map(Stamp::of) {
             return None;
         }
-        // A file from the future has been left alone too: its clock or ours was set.
-        let modified = found.and_then(|file| file.modified()).ok();
-        let age = modified.and_then(|time| SystemTime::now().duration_since(time).ok()).unwrap_or(Duration::MAX);
-        if age < SETTLED {
-            return None;
-        }
-        let text = read(&self.path);
-        if age < SETTLED_WITHOUT_END && text.as_ref().is_ok_and(|text| text.last() != Some(&b'\n')) {
+        // What was read may be another file than the one that was found, or it was written to in between.
+        let (text, found) = match read_with_metadata(&self.path) {
+            Ok((text, read)) => (Ok(text), Some(read)),
+            Err(error) => (Err(error), found),
+        };
+        let is_whole = text.as_ref().is_ok_and(|text| text.last() == Some(&b'\n'));
+        let settled = if is_whole || text.is_err() { SETTLED } else { SETTLED_WITHOUT_END };
+        if found.as_ref().is_some_and(|file| age(file) < settled) {
             return None;
         }
         // What could not be read may be readable next time, without having changed.
-        self.seen = stamp.filter(|_| text.is_ok());
+        self.seen = found.filter(|_| text.is_ok()).as_ref().map(Stamp::of);
         let is_known = match &self.refused {
             Some(refused) => refused.is_the_same(&text),
             None => text.as_ref().ok() == self.text.as_ref(),
@@ -178,7 +177,19 @@ impl PolicyFile {
     }
 }
 
+/// How long ago a file was written to. One from the future is taken for as old as it is early: the clocks of servers and of
+/// their disks are a little apart, or one of them was set.
+fn age(file: &Metadata) -> Duration {
+    let Ok(modified) = file.modified() else { return Duration::MAX };
+    SystemTime::now().duration_since(modified).unwrap_or_else(|early| early.duration())
+}
+
 fn read(path: &Path) -> io::Result<Vec<u8>> {
+    read_with_metadata(path).map(|(text, _)| text)
+}
+
+/// Reads a file, and then its metadata, which shows if it was written to meanwhile.
+fn read_with_metadata(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     let expect_regular =
         |found: &Metadata| if found.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) };
     // To open a device may already do something.
@@ -190,21 +201,49 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (mut size, mut text) = (found.size(), Vec::new());
     if size <= MAX_SIZE {
         // It may be growing.
-        size = file.take(MAX_SIZE + 1).read_to_end(&mut text)? as u64;
+        size = (&file).take(MAX_SIZE + 1).read_to_end(&mut text)? as u64;
     }
     if size > MAX_SIZE {
         return Err(io::Error::other(TOO_LARGE));
     }
-    Ok(text)
+    Ok((text, file.metadata()?))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
+    use std::time::Instant;
 
     use super::super::replacement::tests::Folder;
     use super::*;
+
+    #[test]
+    fn a_file_that_is_made_anew_in_place_is_never_read_while_it_is_empty() {
+        let folder = Folder::new("made");
+        folder.edit("login SLIDINGLOG 5 1m\n");
+        let mut file = PolicyFile::new(folder.file.clone());
+        file.load().expect("policies");
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _ = fs::remove_file(&folder.file);
+                    thread::sleep(Duration::from_micros(100));
+                    // Which is empty for a moment.
+                    fs::write(&folder.file, "login SLIDINGLOG 7 1m\n").expect("written");
+                }
+            });
+            let start = Instant::now();
+            let mut empty = 0;
+            while start.elapsed() < Duration::from_secs(1) {
+                let loaded = file.load_if_changed().and_then(Result::ok);
+                empty += usize::from(loaded.is_some_and(|policies| policies.iter().len() == 0));
+            }
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(empty, 0, "a file was taken for empty");
+        });
+    }
 
     #[test]
     fn an_edit_that_comes_while_the_file_is_saved_is_never_lost() {
