@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use common::cluster::Cluster;
+use common::policies::policies;
+use common::policy_file::PolicyFile;
 use common::replicas::catch_up;
 use common::traffic::all_digests;
 use common::{eventually, Client, Server};
@@ -60,6 +62,9 @@ const CALLS: [&str; 30] = [
     "COMMAND GETKEYSANDFLAGS RL.ALL 2 TOKENBUCKET {1}:a 10 10 TOKENBUCKET {1}:b 10 10",
 ];
 
+/// Those of them that are refused: one has too few arguments, and there is no policy file.
+const REFUSED: [&str; 3] = ["RL.ALL 2 TOKENBUCKET {1}:a 100000", "RL.POLICY LOAD", "RL.POLICY SAVE"];
+
 /// What makes the server free limiters: in the foreground, in the background, and where a string replaces one.
 const FREEING: [&str; 12] = [
     "RL.SLIDINGLOG {1}:freed 100000 1h",
@@ -86,17 +91,31 @@ fn packed(command: &str) -> Vec<u8> {
     packed.get_packed_command()
 }
 
-/// Sends commands, one after the other and over again, on many connections, until there were so many in all.
-fn send(server: &Server, commands: &[&str], count: usize) {
+/// Sends commands, one after the other and over again, on many connections, until there were so many in all. None but the
+/// refused ones may fail.
+fn send(server: &Server, commands: &[&str], refused: &[&str], count: usize) {
     let pipelined = PIPELINED.next_multiple_of(commands.len());
     let pipeline: Vec<u8> = commands.iter().cycle().take(pipelined).flat_map(|command| packed(command)).collect();
-    let clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.connect()).collect();
+    let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        // Or a replica in a cluster sends them away; no other server minds.
+        let _ = client.call("READONLY");
+    }
     thread::scope(|scope| {
         for mut client in clients {
             let pipeline = &pipeline;
             scope.spawn(move || {
                 for _ in 0..count.div_ceil(CONNECTIONS * pipelined) {
-                    assert_eq!(client.pipeline(pipeline, pipelined).len(), pipelined);
+                    let replies = client.pipeline(pipeline, pipelined);
+                    assert_eq!(replies.len(), pipelined);
+                    for (command, reply) in commands.iter().cycle().zip(replies) {
+                        let is_expected = match &reply {
+                            // Another connection has just put something else there.
+                            Value::ServerError(error) if error.code() == "WRONGTYPE" => command.contains(":freed"),
+                            reply => matches!(reply, Value::ServerError(_)) == refused.contains(command),
+                        };
+                        assert!(is_expected, "{command}: {reply:?}");
+                    }
                 }
             });
         }
@@ -135,13 +154,15 @@ fn every_command_is_pipelined_from_many_connections_in_a_cluster() {
 
     client.get::<()>("RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d");
     for call in CALLS {
-        send(&cluster.nodes[0], &[call], if call.starts_with("RL.ALL") { DANGEROUS } else { COMMANDS });
+        send(&cluster.nodes[0], &[call], &REFUSED, if call.starts_with("RL.ALL") { DANGEROUS } else { COMMANDS });
     }
-    send(&cluster.nodes[0], &FREEING, COMMANDS);
+    send(&cluster.nodes[0], &FREEING, &[], COMMANDS);
     // All at once, and on the replica what it may answer.
+    let replica = &cluster.nodes[1];
     thread::scope(|scope| {
-        scope.spawn(|| send(&cluster.nodes[1], &["RL.PEEK {1}:a", "RL.INFO {1}:log", "RL.STATS", "RL.TOP"], COMMANDS));
-        send(&cluster.nodes[0], &[&CALLS[..], &FREEING].concat(), COMMANDS);
+        let readable = ["RL.PEEK {1}:a", "RL.INFO {1}:log", "RL.STATS", "RL.TOP"];
+        scope.spawn(move || send(replica, &readable, &[], COMMANDS));
+        send(&cluster.nodes[0], &[&CALLS[..], &FREEING].concat(), &REFUSED, COMMANDS);
     });
 
     // They may expire in between.
@@ -167,10 +188,9 @@ fn limiters_that_are_freed_in_any_thread_are_counted() {
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d");
     // Of large costs, so that it is long enough for the server to free its copies in the background.
-    send(&server, &["RL.SLIDINGLOG {1}:log 9007199254740991 1d COST 5000000"], COMMANDS);
-    send(&server, &FREEING, COMMANDS);
-    let freed = client.number("lazyfreed_objects");
-    assert!(freed > 500, "{freed} freed in the background");
+    send(&server, &["RL.SLIDINGLOG {1}:log 9007199254740991 1d COST 5000000"], &[], COMMANDS);
+    send(&server, &FREEING, &[], COMMANDS);
+    eventually("some are freed in the background", || client.number("lazyfreed_objects") > 500);
     client.get::<()>("FLUSHALL ASYNC");
     eventually("all are gone", || {
         let info = client.get::<String>("INFO ratelimit");
@@ -180,4 +200,15 @@ fn limiters_that_are_freed_in_any_thread_are_counted() {
     });
     let reply: Value = client.get("RL.SLIDINGLOG {1}:log 10 1d");
     assert!(matches!(reply, Value::Array(_)));
+}
+
+#[test]
+fn the_policy_file_is_read_and_written_beside_other_requests() {
+    const POLICY: &str = "policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d";
+    // Not many: to save waits for the disk.
+    const COUNT: usize = 640;
+    let file = PolicyFile::new(POLICY);
+    let server = file.server(&settings());
+    send(&server, &["RL.POLICY SAVE", "RL.CHECK policy {1}:checked", "RL.POLICY LOAD", "RL.POLICY LIST"], &[], COUNT);
+    assert_eq!(policies(&mut server.connect()), [POLICY]);
 }
