@@ -201,7 +201,7 @@ fn keys_cannot_send_anything_to_the_terminal() {
 fn it_fits_whatever_size_the_terminal_is_given() {
     let server = Server::start(&[]);
     let mut client = server.connect();
-    let policies: Vec<String> = (0..40).map(|number| format!("policy{number:02} FIXEDWINDOW 1 1d")).collect();
+    let policies: Vec<String> = (0..40).map(|number| format!("policy{number:02} FIXEDWINDOW 1 3650d")).collect();
     set_policies(&mut client, &policies.iter().map(String::as_str).collect::<Vec<_>>());
     client.get::<Value>("RL.CHECK policy33 key");
     let terminal = Terminal::watching(&server);

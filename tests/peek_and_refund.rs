@@ -280,7 +280,7 @@ fn bad_requests_are_answered_with_an_error_that_helps() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>("SET string 1");
-    client.limit("RL.FIXEDWINDOW key 10 1d COST 3");
+    client.limit("RL.FIXEDWINDOW key 10 3650d COST 3");
     let before = client.digest("key");
     let amount = "expected an integer from 1 to 9007199254740991";
     for bad in ["0", "-1", "abc", "1.5", "9007199254740992"] {
@@ -337,7 +337,7 @@ fn a_server_knows_which_of_them_write() {
     }
     // To look is enough of a permission to look.
     client.get::<()>("ACL SETUSER reader on nopass %R~key +rl.peek +rl.info +rl.refund");
-    client.limit("RL.FIXEDWINDOW key 10 1d");
+    client.limit("RL.FIXEDWINDOW key 10 3650d");
     let mut reader = server.connect();
     reader.get::<()>("AUTH reader x");
     assert_eq!(reader.limit("RL.PEEK key")[2], 9);

@@ -322,12 +322,16 @@ fn it_is_looked_at_every_second_whatever_the_clock_does() {
     let mut client = server.connect();
     for (number, now) in [START, START - 60_000_000, 0, START + 3_600_000_000, START].into_iter().enumerate() {
         server.clock().set(now);
-        let policy = format!("api FIXEDWINDOW {} 1h", number + 1);
-        file.replace(&policy);
-        let start = Instant::now();
-        eventually("the change is noticed", || policies(&mut client) == [&*policy]);
-        // Long enough for a machine that is busy, and not for a clock that was turned back by a minute.
-        assert!(start.elapsed() < Duration::from_secs(45), "only after {:?} at {now}", start.elapsed());
+        let mut quickest = Duration::MAX;
+        for change in 0..3 {
+            let policy = format!("api FIXEDWINDOW {} 1h", number * 3 + change + 1);
+            file.replace(&policy);
+            let start = Instant::now();
+            eventually("the change is noticed", || policies(&mut client) == [&*policy]);
+            quickest = quickest.min(start.elapsed());
+        }
+        // A busy machine may hold up some of them.
+        assert!(quickest < Duration::from_secs(3), "only after {quickest:?} at {now}");
     }
 }
 
