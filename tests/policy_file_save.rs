@@ -141,7 +141,7 @@ fn save_follows_links_to_where_there_is_nothing_yet() {
     assert!(fs::symlink_metadata(&written).expect("a file").is_file());
     assert_eq!(fs::read_to_string(&written).expect("a text"), format!("{API}\n"));
     assert!(fs::symlink_metadata(&file.path).expect("a link").is_symlink());
-    // As many links as the system follows when the file is read; a link in the path of the folder counts only once.
+    // As many links as the system follows when the file is read, if none is in the path of the folder.
     let mut target = "folder/file".to_owned();
     for number in 0..40 {
         let link = format!("link{number}");
