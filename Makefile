@@ -61,14 +61,14 @@ test-faults: build ## run the longer tests, and the live module under valgrind
 	@scripts/setup "$(REDIS_SERVER)" valgrind
 	$(CARGO) test --locked --lib --config "target.'cfg(unix)'.runner = '$(MEMCHECK)'"
 	$(CARGO) test --locked --test memcheck -- --ignored
-	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked --test memory -- --ignored
+	RATELIMIT_MODULE="$(abspath $(MODULE))" $(CARGO) test --locked --test load memory -- --ignored
 
 # How long `make fuzz` goes on with each target.
 FUZZ_SECONDS ?= 120
 fuzz: ## throw hostile input at everything that reads any (FUZZ_SECONDS=120 for each part)
 	@scripts/setup "$(REDIS_SERVER)" g++
 	scripts/fuzz $(FUZZ_SECONDS)
-	HOSTILE_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --locked --test hostile
+	HOSTILE_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --locked --test load hostile_input
 
 bench: setup ## measure the server's time and memory for each command, beside plain writes and Lua scripts
 	$(CARGO) bench --locked --bench bench -- time $(PARTS)

@@ -75,8 +75,8 @@ fn per_second(old: u64, new: u64, elapsed: Duration) -> f64 {
 mod tests {
     use std::time::Instant;
 
+    use super::super::sample::{Ranking, Stats};
     use super::*;
-    use crate::sample::{Ranking, Stats};
 
     /// A sample of so many milliseconds later, with the counts of one algorithm and of policies.
     fn sample(start: Instant, millis: u64, allowed: u64, policies: &[(&str, u64)]) -> Sample {

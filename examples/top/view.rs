@@ -197,8 +197,8 @@ fn cut(line: &str, width: usize) -> String {
 mod tests {
     use std::time::Instant;
 
+    use super::super::sample::Stats;
     use super::*;
-    use crate::sample::Stats;
 
     fn rate(name: &str, allowed: f64, denied: f64, keys: u64) -> Rate {
         Rate { name: name.to_owned(), per_second: Some(Pace { allowed, denied }), keys }

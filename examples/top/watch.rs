@@ -46,9 +46,9 @@ impl Watch {
 mod tests {
     use std::time::Duration;
 
+    use super::super::rates::Pace;
+    use super::super::sample::{Counts, Ranking, Stats};
     use super::*;
-    use crate::rates::Pace;
-    use crate::sample::{Counts, Ranking, Stats};
 
     /// What a server says after so many seconds, of which it has allowed so much in all.
     fn sample(start: Instant, second: u64, allowed: u64) -> Sample {

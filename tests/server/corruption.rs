@@ -1,0 +1,168 @@
+//! Facts and dumps that are damaged on purpose: refused with an error, without harm, and without much memory.
+
+use std::fs;
+
+use crate::common::dump::with_checksum;
+use crate::common::{facts_file, Client, Server};
+
+/// Makes a server with one key of each algorithm and returns their names.
+fn server_with_keys() -> (Server, Client, [&'static str; 5]) {
+    let server = Server::start(&[]);
+    let mut client = server.connect();
+    client.limit("RL.TOKENBUCKET bucket 10 1/h COST 3");
+    client.limit("RL.LEAKYBUCKET queue 10 1/h COST 3");
+    client.limit("RL.FIXEDWINDOW window 10 10w COST 3");
+    client.limit("RL.SLIDINGCOUNTER counter 10 10w COST 3");
+    client.eval::<()>("for i = 1, 2000 do redis.call('RL.SLIDINGLOG', KEYS[1], 100000, '1d') end", "log", &[]);
+    (server, client, ["bucket", "queue", "window", "counter", "log"])
+}
+
+#[test]
+fn damaged_dumps_are_refused_or_harmless() {
+    let (mut server, mut client, keys) = server_with_keys();
+    let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
+    let mut refused = 0;
+    for key in keys {
+        let dump: Vec<u8> = client.get(&format!("DUMP {key}"));
+        let body = &dump[..dump.len() - 8];
+        // Every byte in turn, each with a few values; of a long log only the start, the rest is more of the same. The
+        // last two bytes are the version of the format, which is the server's affair.
+        for at in 0..(body.len() - 2).min(60) {
+            for value in [0, 1, 0x7f, 0x80, 0xff, body[at] ^ 1, body[at].wrapping_add(1)] {
+                let mut damaged = body.to_vec();
+                damaged[at] = value;
+                refused += u32::from(!restore(&mut client, &damaged));
+            }
+        }
+        // Not the last ten bytes: what follows the value, two of a version and eight of a checksum, could stand in for
+        // them, and once in many times be as valid.
+        for cut in (0..body.len() - 12).step_by(1 + body.len() / 40) {
+            let mut damaged = body[..cut].to_vec();
+            damaged.extend_from_slice(&body[body.len() - 2..]);
+            assert!(!restore(&mut client, &damaged), "{key}: cut at {cut} and accepted");
+        }
+    }
+    assert!(refused > 300, "only {refused} were refused");
+    assert!(server.is_running());
+    assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
+}
+
+/// Restores a payload under a checksum that fits; whatever comes of it must work.
+fn restore(client: &mut Client, body: &[u8]) -> bool {
+    let payload = with_checksum(body);
+    client.get::<()>("DEL restored");
+    let accepted = client.call_bytes(&[b"RESTORE", b"restored", b"0", &payload]).is_ok();
+    if accepted && client.get::<String>("TYPE restored") == "ratelimit" {
+        for command in ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER"] {
+            let _ = client.call(&format!("RL.{command} restored 7 1 FORCE"));
+        }
+        client.get::<i64>("MEMORY USAGE restored");
+        client.get::<Vec<u8>>("DUMP restored");
+    }
+    accepted
+}
+
+#[test]
+fn the_checksum_of_these_tests_is_the_servers() {
+    let (_server, mut client, _) = server_with_keys();
+    let dump: Vec<u8> = client.get("DUMP bucket");
+    let body = &dump[..dump.len() - 8];
+    assert_eq!(with_checksum(body), dump);
+    assert!(restore(&mut client, body), "a payload that is not damaged");
+}
+
+#[test]
+fn a_dump_of_another_version_is_refused() {
+    let (server, mut client, _) = server_with_keys();
+    let dump: Vec<u8> = client.get("DUMP bucket");
+    let mut body = dump[..dump.len() - 8].to_vec();
+    // Behind the kind of the value stands the type's number, in eight bytes; its lowest ten bits are the version.
+    assert_eq!((&body[..2], body[9]), (&[7, 0x81][..], 1));
+    body[9] = 2;
+    assert!(!restore(&mut client, &body));
+    assert!(server.log().contains("saved by a version of the module that is not known here"), "{}", server.log());
+}
+
+#[test]
+fn damaged_facts_are_refused_and_change_nothing() {
+    let (mut server, mut client, keys) = server_with_keys();
+    let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
+    let memory = client.number("used_memory");
+    let damaged: [&[u8]; 15] = [
+        b"",
+        b"\0",
+        b"\x01",
+        b"\x01\x01",
+        b"\x01\x02\x01\x0a\x01\xc0\x84\x3d\x01\x01",
+        b"\x01\x01\x09\x0a\x01\xc0\x84\x3d\x01\x01",
+        // A capacity, a cost and a time out of range.
+        b"\x01\x01\x01\x00\x01\xc0\x84\x3d\x01\x01",
+        b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x00\x01",
+        b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+        // Something behind the end.
+        b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\x01\x01",
+        b"\x02\x01\x04\x0a\xc0\x84\x3d\x00",
+        b"\x09",
+        // No entries.
+        b"\x03\x01",
+        // A state of another version, and one that is whole but for a count above twice the limit.
+        b"\x02\x02\x03\x0a\xc0\x84\x3d\x01\x01",
+        b"\x02\x01\x03\x0a\xc0\x84\x3d\x01\x15",
+    ];
+    for key in keys.iter().chain(&["new"]) {
+        for fact in damaged {
+            let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), fact]);
+            assert_eq!(error, "ERR the fact is damaged or of an unknown version", "{fact:?}");
+        }
+    }
+    // Facts that are whole, but of another algorithm, or that continue a log that is not there or is newer.
+    let taken = b"\x01\x01\x03\x0a\xc0\x84\x3d\x01\x01";
+    let entries = b"\x03\x01\x00";
+    for key in ["bucket", "queue", "counter", "log"] {
+        let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), taken]);
+        assert_eq!(error, "ERR the fact does not fit what the key holds");
+    }
+    for key in ["bucket", "queue", "window", "counter", "log", "new"] {
+        let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), entries]);
+        assert_eq!(error, "ERR the fact does not fit what the key holds");
+    }
+    assert!(client.error("RL.APPLY").to_lowercase().starts_with("err wrong number of arguments"));
+    assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
+    assert_eq!(client.get::<i64>("EXISTS new"), 0);
+    let grown = client.number("used_memory") - memory;
+    assert!(grown < 1_000_000, "{grown} bytes more");
+    client.get::<()>("SET string 1");
+    assert!(client.error_of(&[b"RL.APPLY", b"string", taken]).starts_with("WRONGTYPE"));
+    assert!(server.is_running());
+}
+
+#[test]
+fn a_damaged_fact_in_an_append_only_file_is_reported_and_the_rest_loaded() {
+    let settings = ["--appendonly", "yes", "--appendfsync", "always"];
+    let mut server = Server::start(&settings);
+    let mut client = server.connect();
+    client.limit("RL.TOKENBUCKET before 10 1/h");
+    client.limit("RL.SLIDINGLOG damaged 10 1d");
+    client.limit("RL.FIXEDWINDOW after 10 10w");
+    let intact = ["before", "after"];
+    let digests = intact.map(|key| client.digest(key));
+    server.crash();
+    let file = facts_file(&server);
+    let mut bytes = fs::read(&file).expect("a file");
+    // The fact follows the key, each behind its length; it starts with its kind.
+    let key = bytes.windows(11).position(|bytes| bytes == b"\r\ndamaged\r\n").expect("the key") + 11;
+    let kind = key + bytes[key..].iter().position(|&byte| byte == b'\n').expect("a length") + 1;
+    assert_eq!(bytes[kind], 1);
+    bytes[kind] = 9;
+    fs::write(&file, bytes).expect("damaged");
+
+    server.start_again();
+    let mut client = server.connect();
+    assert_eq!(intact.map(|key| client.digest(key)), digests);
+    assert_eq!(client.get::<i64>("EXISTS damaged"), 0);
+    let log = server.log();
+    assert!(log.contains("== CRITICAL ==") && log.contains("the fact is damaged or of an unknown version"), "{log}");
+    // Whoever would rather have no server than one that has forgotten something can have that.
+    server.set(&[&settings[..], &["--propagation-error-behavior", "panic"]].concat());
+    assert!(!server.try_restart());
+}

@@ -1,0 +1,32 @@
+//! The module on real servers, a module for each topic: `cargo test --test server stats` runs one of them.
+//!
+//! One program, because every program has the clients and the helpers linked in anew. Its tests run side by side, so none
+//! may need a processor to itself; those that do, or leave none to others, are in `tests/load`.
+
+mod acl;
+mod algorithms;
+mod arguments;
+mod check;
+mod clock;
+#[path = "../common/mod.rs"]
+mod common;
+mod config;
+mod corruption;
+mod crash;
+mod failover;
+mod keyspace;
+mod loading;
+mod metrics;
+#[path = "../models/mod.rs"]
+mod models;
+mod multi;
+mod notifications;
+mod peek_and_refund;
+mod persistence;
+mod policies;
+mod replication;
+mod stats;
+mod test_servers;
+mod throttle;
+mod top;
+mod top_view;
