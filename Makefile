@@ -19,8 +19,8 @@ MODULE_DIR ?= $(firstword $(wildcard $(PREFIX)/lib64/redis/modules) $(PREFIX)/li
 EXAMPLES_DIR = $(PREFIX)/share/doc/redis-ratelimit/examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build run top test test-servers test-clients test-faults fuzz bench bench-instructions pictures lint \
-	install uninstall deb test-package dist clean
+.PHONY: help setup build run top test test-unit test-servers test-clients test-faults fuzz bench bench-instructions pictures \
+	lint install uninstall deb test-package dist clean
 
 help: ## list what there is to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,12 @@ test: ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
 	@scripts/setup "$(REDIS_SERVER)" tmux "$(REDIS_EXPORTER)"
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
+
+# All that needs no server; of the documents their links.
+UNIT_TESTS := fuzz heavy_hitters long_run properties quota together turned_back
+test-unit: setup ## run the tests that need no server, within a minute
+	$(CARGO) test --locked --lib $(addprefix --test ,$(UNIT_TESTS))
+	$(CARGO) test --locked --test docs links
 
 # All servers that are supported, as scripts/get-server knows them.
 SERVERS ?= redis-7.0 redis-8.0 valkey-8.0 valkey-8.1 valkey-9.1
