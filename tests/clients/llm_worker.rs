@@ -12,7 +12,7 @@ use serde_json::{json, Value};
 use super::program::{python, url, Program};
 use super::upstream::{Answer, Upstream};
 use super::used;
-use crate::common::counted::Counted;
+use crate::common::stats::Counted;
 use crate::common::{eventually, free_port, Client, Server};
 
 const LIMIT: i64 = 10_000;

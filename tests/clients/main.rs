@@ -15,7 +15,7 @@ mod web;
 mod web_limits;
 mod web_outages;
 
-use common::counted::{take, Map};
+use common::stats::{take, Map};
 use common::Client;
 
 /// What of a limit is used.

@@ -5,19 +5,19 @@
 mod client;
 mod clock;
 pub mod cluster;
-pub mod counted;
 pub mod dump;
-pub mod live;
+pub mod live_keys;
 pub mod load;
 pub mod long_log;
+pub mod multi;
 pub mod mutation;
 pub mod policies;
 pub mod policy_file;
 pub mod redis_cell;
 pub mod replicas;
-pub mod several;
+pub mod stats;
 pub mod traffic;
-pub mod watching;
+pub mod watch;
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;

@@ -12,7 +12,7 @@ use redis_ratelimit::replication::{FactBytes, PolicyFactBytes};
 use serial_test::serial;
 
 use crate::common::dump::{damaged, with_checksum};
-use crate::common::live::{assert_exact, Live};
+use crate::common::live_keys::{assert_exact, Live};
 use crate::common::load::EndOf;
 use crate::common::mutation::mutate;
 use crate::common::replicas::{attach, catch_up, digests_of};

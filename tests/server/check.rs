@@ -1,6 +1,6 @@
 //! `RL.CHECK`: all limits of a named policy, which one key holds.
 
-use crate::common::several::{ask, left, set, told, SLOW};
+use crate::common::multi::{ask, left, set, told, SLOW};
 use crate::common::traffic::all_digests;
 use crate::common::Server;
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use fastrand::Rng;
 
 use crate::common::load::under_load;
+use crate::common::multi::{ask, set};
 use crate::common::replicas::{attach, catch_up};
-use crate::common::several::{ask, set};
 use crate::common::traffic::all_digests;
 use crate::common::{eventually, Client, Server, START};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Connection, PubSub};
 
-use crate::common::several::SLOW;
+use crate::common::multi::SLOW;
 use crate::common::{Client, Server};
 
 /// What a subscriber has been told: channel and payload.

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use fastrand::Rng;
 use redis::Value;
 
-use crate::common::counted::{take, Map};
 use crate::common::replicas::attach;
+use crate::common::stats::{take, Map};
 use crate::common::{eventually, Client, Server};
 
 /// Keys by how often they were denied.
@@ -228,7 +228,7 @@ fn another_size_counts_from_zero_and_none_not_at_all() {
         }
     }
     // What is counted elsewhere goes on.
-    let stats = crate::common::counted::counted(&mut client);
+    let stats = crate::common::stats::counted(&mut client);
     assert_eq!(stats.row("TOKENBUCKET").denied, 2 + 4 * 6);
 }
 

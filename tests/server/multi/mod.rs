@@ -8,7 +8,7 @@ use std::thread;
 use fastrand::Rng;
 use redis::Value;
 
-use crate::common::several::{all, ask, requests, told, Limit, SLOW};
+use crate::common::multi::{all, ask, requests, told, Limit, SLOW};
 use crate::common::traffic::all_digests;
 use crate::common::Server;
 

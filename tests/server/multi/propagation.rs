@@ -9,8 +9,8 @@ use redis_ratelimit::limiter::{Algorithm, Quota};
 use redis_ratelimit::replication::FactBytes;
 
 use crate::common::cluster::{Cluster, SLOTS};
+use crate::common::multi::{ask, left, send, set};
 use crate::common::replicas::{attach, catch_up, digests_of};
-use crate::common::several::{ask, left, send, set};
 use crate::common::traffic::{all_digests, Digest};
 use crate::common::{Client, Server};
 

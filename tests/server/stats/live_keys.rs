@@ -8,12 +8,12 @@ use redis::Value;
 use redis_ratelimit::limiter::{Algorithm, Held, Limiter, PolicyLimits, PolicyName, Quota};
 use redis_ratelimit::replication::{state_facts, FactBytes, PolicyFactBytes};
 
-use crate::common::counted::counted;
 use crate::common::dump::{damaged, with_checksum};
-use crate::common::live::{assert_exact, found, told, Live};
+use crate::common::live_keys::{assert_exact, found, told, Live};
 use crate::common::long_log::make_million;
+use crate::common::multi::SLOW;
 use crate::common::replicas::{attach, catch_up};
-use crate::common::several::SLOW;
+use crate::common::stats::counted;
 use crate::common::{eventually, Client, Server};
 
 const POLICIES: [&str; 3] = [

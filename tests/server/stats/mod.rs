@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
-use crate::common::counted::{counted, Counted, Row};
-use crate::common::live::assert_exact;
+use crate::common::live_keys::assert_exact;
+use crate::common::multi::SLOW;
 use crate::common::policy_file::PolicyFile;
 use crate::common::replicas::{attach, catch_up};
-use crate::common::several::SLOW;
+use crate::common::stats::{counted, Counted, Row};
 use crate::common::{eventually, Client, Server, START};
 
 const POLICY: &str = "RL.POLICY SET login SLIDINGLOG 2 1d FIXEDWINDOW 3 3650d";

@@ -8,7 +8,7 @@ use redis::Value;
 use crate::common::cluster::{Cluster, SLOTS};
 use crate::common::replicas::{attach, catch_up, digests_of};
 use crate::common::traffic::{all_digests, keys_without_expiry};
-use crate::common::watching::is_disturbed;
+use crate::common::watch::is_disturbed;
 use crate::common::{Client, Server};
 
 #[test]

@@ -8,7 +8,7 @@ use redis::Value;
 
 use crate::common::redis_cell::{leave, nanoseconds};
 use crate::common::traffic::keys_without_expiry;
-use crate::common::watching::is_disturbed;
+use crate::common::watch::is_disturbed;
 use crate::common::{Client, Server};
 use crate::models::cell::Cell;
 

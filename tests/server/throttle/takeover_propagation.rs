@@ -4,11 +4,11 @@ use std::fs;
 
 use redis::Value;
 
-use crate::common::counted::counted;
 use crate::common::redis_cell::{leave, nanoseconds};
 use crate::common::replicas::{attach, catch_up, digests_of};
+use crate::common::stats::counted;
 use crate::common::traffic::{all_digests, keys_without_expiry};
-use crate::common::watching::is_disturbed;
+use crate::common::watch::is_disturbed;
 use crate::common::{Client, Server};
 
 /// Leaves strings of redis-cell: of each three one has room, one has none, and one will have room in a second.

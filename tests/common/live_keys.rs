@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
-use super::counted::{counted, take, Map};
+use super::stats::{counted, take, Map};
 use super::Client;
 
 /// How many of a server's databases are looked at.
