@@ -44,10 +44,6 @@ impl Naive for Bucket {
         self.exact(quota, now).ceiling()
     }
 
-    fn settled(&self, quota: &Quota, now: u64) -> Self {
-        Self { at: now, used: self.exact(quota, now) }
-    }
-
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
         let most = Fraction::whole(2 * parameters(quota).capacity());
         Self { at: now, used: self.exact(quota, now).plus(Fraction::whole(cost)).min(most) }
@@ -57,9 +53,10 @@ impl Naive for Bucket {
         Self { at: now, used: self.exact(quota, now).minus(Fraction::whole(amount)).at_least_zero() }
     }
 
-    fn carried_over(&self, _from: &Quota, to: &Quota) -> Self {
-        // The one place where something is rounded: up, to what the new rate refills in whole parts.
-        let used = self.used.rounded_up_to(parameters(to).rate().period());
-        Self { at: self.at, used: used.min(Fraction::whole(parameters(to).capacity())) }
+    /// "What was used is rounded up to the parts of a token that the new rate is counted in": a microsecond brings back
+    /// `count` of them, and `period` make a token.
+    fn changed(&self, from: &Quota, to: &Quota, now: u64) -> Self {
+        let used = self.exact(from, now).rounded_up_to(parameters(to).rate().period());
+        Self { at: now, used: used.min(Fraction::whole(parameters(to).capacity())) }
     }
 }

@@ -1,68 +1,55 @@
-//! A sliding counter as counts by window, weighted in exact fractions.
-
-use std::collections::BTreeMap;
+//! A sliding counter as a list of everything that was taken, counted and weighted by its definition.
 
 use redis_ratelimit::limiter::Quota;
 
-use super::{limit, take_off_the_end, window, Naive};
+use super::list::List;
+use super::{limit, window, Naive};
 
 #[derive(Debug, Clone, Default)]
 pub struct Counter {
-    at: u64,
-    /// What was taken, by the start of its window.
-    counts: BTreeMap<u64, u64>,
+    last: u64,
+    taken: List,
 }
 
 impl Counter {
-    fn count(&self, start: Option<u64>) -> u64 {
-        start.and_then(|start| self.counts.get(&start)).copied().unwrap_or(0)
+    /// What was taken in the window before that of this moment, and in that of this moment.
+    fn counts(&self, quota: &Quota, now: u64) -> (u64, u64) {
+        let start = now - now % window(quota);
+        let before = start.saturating_sub(window(quota));
+        (self.taken.sum(before..start), self.taken.sum(start..start + window(quota)))
     }
 }
 
 impl Naive for Counter {
     fn last(&self) -> u64 {
-        self.at
+        self.last
     }
 
-    /// ⌊previous·(1 − elapsed/window) + current⌋
+    /// ⌊previous·(1 − elapsed/window) + current⌋, as one fraction over the window.
     fn used(&self, quota: &Quota, now: u64) -> u64 {
-        let length = window(quota);
-        let elapsed = now % length;
-        let start = now - elapsed;
-        let (previous, current) = (self.count(start.checked_sub(length)), self.count(Some(start)));
-        let weighted = u128::from(previous) * u128::from(length - elapsed) / u128::from(length);
-        u64::try_from(weighted).expect("fits") + current
-    }
-
-    fn settled(&self, quota: &Quota, now: u64) -> Self {
-        let length = window(quota);
-        let start = now - now % length;
-        let keep = |window: u64| window == start || window + length == start;
-        Self { at: now, counts: self.counts.iter().map(|(k, v)| (*k, *v)).filter(|(k, _)| keep(*k)).collect() }
+        let (previous, current) = self.counts(quota, now);
+        let (elapsed, window) = (now % window(quota), window(quota));
+        let [previous, current, left, window] = [previous, current, window - elapsed, window].map(u128::from);
+        u64::try_from((previous * left + current * window) / window).expect("fits")
     }
 
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
-        let mut next = self.settled(quota, now);
-        let room = (2 * limit(quota)).saturating_sub(next.used(quota, now));
-        *next.counts.entry(now - now % window(quota)).or_default() += cost.min(room);
-        next
+        let room = (2 * limit(quota)).saturating_sub(self.used(quota, now));
+        Self { last: now, taken: self.taken.clone().with(now, cost.min(room)) }
     }
 
-    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
-        let mut next = self.settled(quota, now);
-        take_off_the_end(next.counts.values_mut().rev(), amount);
-        next
+    fn given_back(&self, _quota: &Quota, amount: u64, now: u64) -> Self {
+        Self { last: now, taken: self.taken.clone().given_back(amount) }
     }
 
-    fn carried_over(&self, from: &Quota, to: &Quota) -> Self {
-        if window(from) == window(to) {
-            let mut next = self.clone();
-            if let Some(current) = next.counts.get_mut(&(self.at - self.at % window(to))) {
-                *current = limit(to).min(*current);
-            }
-            return next;
+    /// As if all that is used had been taken at this moment. If the window is the same, what was taken before it stays
+    /// where it is, and is no debt: it has faded when this window ends.
+    fn changed(&self, from: &Quota, to: &Quota, now: u64) -> Self {
+        if window(from) != window(to) {
+            return Self { last: now, taken: List::of(now, self.used(from, now).min(limit(to))) };
         }
-        let start = self.at - self.at % window(to);
-        Self { at: self.at, counts: BTreeMap::from([(start, self.used(from, self.at).min(limit(to)))]) }
+        let (_, current) = self.counts(from, now);
+        let debt = current.saturating_sub(limit(to));
+        Self { last: now, taken: self.taken.clone().given_back(debt) }
     }
 }

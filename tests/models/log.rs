@@ -1,45 +1,45 @@
-//! A log as a plain list.
+//! A log as a plain list of what was taken in the last window.
 
 use redis_ratelimit::limiter::Quota;
 
-use super::{limit, take_off_the_end, window, Naive};
+use super::list::List;
+use super::{limit, window, Naive};
 
 #[derive(Debug, Clone, Default)]
-pub struct Log {
-    requests: Vec<(u64, u64)>,
+pub struct Log(List);
+
+impl Log {
+    /// What is younger than the window.
+    fn live(&self, quota: &Quota, now: u64) -> List {
+        self.0.within((now + 1).saturating_sub(window(quota))..)
+    }
 }
 
 impl Naive for Log {
     fn last(&self) -> u64 {
-        self.requests.last().map_or(0, |(time, _)| *time)
+        self.0.last()
     }
 
     fn used(&self, quota: &Quota, now: u64) -> u64 {
-        self.settled(quota, now).requests.iter().map(|(_, cost)| cost).sum()
+        self.live(quota, now).sum(..)
     }
 
-    fn settled(&self, quota: &Quota, now: u64) -> Self {
-        let live = |(time, _): &&(u64, u64)| time + window(quota) > now;
-        Self { requests: self.requests.iter().filter(live).copied().collect() }
-    }
-
+    /// "A log keeps its newest limit's worth".
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
-        let mut requests = self.settled(quota, now).requests;
-        requests.push((now, cost.min(limit(quota))));
-        while requests[1..].iter().map(|(_, cost)| cost).sum::<u64>() >= limit(quota) {
-            requests.remove(0);
+        let mut taken = self.live(quota, now).with(now, cost.min(limit(quota)));
+        while taken.without_oldest().sum(..) >= limit(quota) {
+            taken = taken.without_oldest();
         }
-        Self { requests }
+        Self(taken)
     }
 
     fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
-        let mut next = self.settled(quota, now);
-        take_off_the_end(next.requests.iter_mut().rev().map(|(_, cost)| cost), amount);
-        next.requests.retain(|(_, cost)| *cost > 0);
-        next
+        Self(self.live(quota, now).given_back(amount))
     }
 
-    fn carried_over(&self, _from: &Quota, _to: &Quota) -> Self {
-        self.clone()
+    /// Entries keep their times, so each counts as long as it is younger than both windows. No limit makes one stay for
+    /// longer, so there is no debt to be forgiven.
+    fn changed(&self, from: &Quota, _to: &Quota, now: u64) -> Self {
+        Self(self.live(from, now))
     }
 }

@@ -7,6 +7,7 @@ mod bucket;
 pub mod cell;
 mod counter;
 mod fraction;
+mod list;
 mod log;
 pub mod steps;
 mod window;
@@ -18,20 +19,18 @@ pub use counter::Counter;
 pub use log::Log;
 pub use window::Window;
 
-/// A naive state. It knows nothing of quotas changing, of waits or of remainders, nor of clocks that are turned back.
+/// A naive state. It knows nothing of waits or of remainders, nor of clocks that are turned back.
 pub trait Naive: Clone + Default {
-    /// When it was last changed.
+    /// When something was last taken or given back.
     fn last(&self) -> u64;
     /// What is used, in whole units, rounded up.
     fn used(&self, quota: &Quota, now: u64) -> u64;
-    /// The same state without what no longer counts.
-    fn settled(&self, quota: &Quota, now: u64) -> Self;
     /// The same state after a cost was taken, allowed or not.
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self;
     /// The same state after so much of what was taken last, or all of it, was given back.
     fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self;
-    /// What it was at the last taking, in terms of another quota.
-    fn carried_over(&self, from: &Quota, to: &Quota) -> Self;
+    /// What is used at this moment in terms of another quota: no more than that one allows, as a change makes no debt.
+    fn changed(&self, from: &Quota, to: &Quota, now: u64) -> Self;
 }
 
 /// A naive limiter of any algorithm.
@@ -126,10 +125,10 @@ impl<N: Naive> Model<N> {
         let allowed = self.used(&quota, now) + cost <= limit(&quota);
         let mut delay = 0;
         if allowed || force {
-            let (model, time) = self.at(&quota, now);
-            let queue = model.with_quota(quota, cost, time);
-            delay = queue.millis_until(&quota, 0, time);
-            *self = Self { quota, state: queue.state.taken(&quota, cost, time) };
+            let (known, time) = self.at(&quota, now);
+            let found = known.found(&quota, cost, time);
+            delay = found.millis_until(&quota, 0, time);
+            *self = Self { quota, state: found.state.taken(&quota, cost, time) };
         }
         self.told(quota, cost, allowed, delay, now)
     }
@@ -177,26 +176,32 @@ impl<N: Naive> Model<N> {
         }
     }
 
-    /// "Carries over what was used"; and where that leaves less, what the new quota would have left of it.
+    /// What was used "wears off by the old parameters or by the new ones, whichever is sooner": the new ones as if they had
+    /// come with the last change of the state.
     fn used(&self, quota: &Quota, now: u64) -> u64 {
-        let (Self { quota: in_force, state }, time) = self.at(quota, now);
-        let old = state.used(&in_force, time);
-        if *quota == in_force {
-            return old;
-        }
-        old.min(state.carried_over(&in_force, quota).used(quota, time))
+        let (known, time) = self.at(quota, now);
+        let earlier = known.changed(quota, known.state.last());
+        known.state.used(&known.quota, time).min(earlier.state.used(quota, time))
     }
 
-    fn with_quota(&self, quota: Quota, cost: u64, now: u64) -> Self {
-        if quota == self.quota {
+    /// The same under a quota that comes into force at this moment.
+    fn changed(&self, quota: &Quota, now: u64) -> Self {
+        if *quota == self.quota {
             return self.clone();
         }
-        let old = self.state.used(&self.quota, now);
-        let new = self.state.carried_over(&self.quota, &quota);
-        let keeps_old = old + cost <= limit(&quota) || old <= new.used(&quota, now);
-        let state =
-            if keeps_old { self.state.settled(&self.quota, now).carried_over(&self.quota, &quota) } else { new };
-        Self { quota, state }
+        Self { quota: *quota, state: self.state.changed(&self.quota, quota, now) }
+    }
+
+    /// What a request that takes something adds its cost to. What is used by the old quota at this moment carries over if
+    /// that leaves room for the cost, even where the new quota would have let go of more. If it leaves none, what is less
+    /// in whole units counts: this, or what is left if the new quota had come with the last change of the state.
+    fn found(&self, quota: &Quota, cost: u64, now: u64) -> Self {
+        let (old, earlier) = (self.state.used(&self.quota, now), self.changed(quota, self.state.last()));
+        if old + cost <= limit(quota) || old <= earlier.state.used(quota, now) {
+            self.changed(quota, now)
+        } else {
+            earlier
+        }
     }
 
     /// The first millisecond from now on at which no more than `amount` is used.
@@ -248,14 +253,5 @@ pub fn retry_ms(retry: Retry) -> i64 {
         Retry::Now => 0,
         Retry::After(micros) => i64::try_from(micros.div_ceil(1_000)).expect("fits"),
         Retry::Never => -1,
-    }
-}
-
-/// Takes so much off the amounts, the first of them first.
-fn take_off_the_end<'a>(amounts: impl Iterator<Item = &'a mut u64>, mut amount: u64) {
-    for it in amounts {
-        let part = amount.min(*it);
-        *it -= part;
-        amount -= part;
     }
 }
