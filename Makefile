@@ -44,10 +44,9 @@ test: ## run the tests (REDIS_SERVER=/path/to/valkey-server for another server)
 	$(CARGO) test --locked
 	$(CARGO) test --locked --features panic-probe --target-dir target/panic-probe --test panics
 
-# All that needs no server; of the documents their links.
-UNIT_TESTS := fuzz heavy_hitters long_run properties quota together turned_back
 test-unit: setup ## run the tests that need no server, within a minute
-	$(CARGO) test --locked --lib $(addprefix --test ,$(UNIT_TESTS))
+	$(CARGO) test --locked --package redis-ratelimit-limiter
+	$(CARGO) test --locked --lib --test unit
 	$(CARGO) test --locked --test docs links
 
 # All servers that are supported, as scripts/get-server knows them.

@@ -12,9 +12,9 @@ use common::replicas::{attach, catch_up};
 use common::traffic::Requests;
 use common::{compile, eventually, module, Client, Server};
 use fastrand::Rng;
-use redis::Value;
-use redis_ratelimit::limiter::{Algorithm, Held, Limiter, Quota};
-use redis_ratelimit::replication::{state_facts, FactBytes};
+use limiter::{Algorithm, Limiter, Quota, Request, Value};
+use redis_ratelimit::replication::effect::recreate;
+use redis_ratelimit::replication::EffectBytes;
 
 /// A server under memcheck; `None` where valgrind cannot run it.
 fn under_memcheck() -> Option<Server> {
@@ -52,9 +52,9 @@ fn damage(client: &mut Client, dump: &[u8], command: &str) {
     let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == command).expect("an algorithm");
     let quota = Quota::parse(algorithm, b"700", b"1").expect("a quota");
     let mut limiter = Limiter::new(&quota);
-    limiter.take(&quota, 3, 1_790_000_000_000_000).expect("its own algorithm");
-    let mut facts: Vec<Vec<u8>> = state_facts(&Held::Limiter(limiter)).collect();
-    facts.push(FactBytes::taken(&quota, 3, 1_790_000_000_000_001).as_ref().to_vec());
+    limiter.request(&quota, Request::forced(3, 1_790_000_000_000_000)).expect("its own algorithm");
+    let mut facts: Vec<Vec<u8>> = recreate(&Value::Limiter(limiter)).collect();
+    facts.push(EffectBytes::take(&quota, 3, 1_790_000_000_000_001).as_ref().to_vec());
     let mut random = Rng::with_seed(3);
     for _ in 0..60 {
         let payload = with_checksum(&damaged(&mut random, dump, dump));
@@ -76,8 +76,8 @@ fn damage(client: &mut Client, dump: &[u8], command: &str) {
 fn several(client: &mut Client) {
     let names = (0..6).map(|number| format!("SLIDINGLOG several{number} 100 1d")).collect::<Vec<_>>();
     for cost in [1, 50, 60, 1_000] {
-        client.get::<Value>(&format!("RL.ALL 6 {} COST {cost}", names.join(" ")));
-        client.get::<Value>(&format!("RL.ALL 2 TOKENBUCKET new{cost} 100 1/h {} COST {cost}", names[0]));
+        client.get::<redis::Value>(&format!("RL.ALL 6 {} COST {cost}", names.join(" ")));
+        client.get::<redis::Value>(&format!("RL.ALL 2 TOKENBUCKET new{cost} 100 1/h {} COST {cost}", names[0]));
     }
     for policy in ["SLIDINGLOG 2000 1d TOKENBUCKET 9000 1/h", "SLIDINGLOG 2000 1d FIXEDWINDOW 9 1d LEAKYBUCKET 9 1/h"] {
         client.get::<()>(&format!("RL.POLICY SET policy {policy}"));
@@ -86,14 +86,14 @@ fn several(client: &mut Client) {
         let dump: Vec<u8> = client.get("DUMP policy");
         assert!(client.call_bytes(&[b"RESTORE", b"policy", b"0", &dump, b"REPLACE"]).is_ok());
         for command in ["RL.PEEK policy", "RL.INFO policy", "RL.REFUND policy 700", "RL.REFUND policy 1"] {
-            client.get::<Value>(command);
+            client.get::<redis::Value>(command);
         }
         client.get::<()>("COPY policy copy REPLACE");
         client.digest("copy");
         damage(client, &dump[..dump.len() - 8], "SLIDINGLOG");
     }
     for command in ["RL.PEEK log", "RL.INFO log", "RL.REFUND log 1", "RL.REFUND log 1500", "RL.REFUND tokenbucket0 1"] {
-        client.get::<Value>(command);
+        client.get::<redis::Value>(command);
     }
     for bad in [
         "RL.ALL 2 SLIDINGLOG several0 100 1d SLIDINGLOG several0 100 1d",
@@ -108,8 +108,8 @@ fn several(client: &mut Client) {
     ] {
         client.error(bad);
     }
-    client.get::<Value>("RL.POLICY GET policy");
-    client.get::<Value>("RL.POLICY LIST");
+    client.get::<redis::Value>("RL.POLICY GET policy");
+    client.get::<redis::Value>("RL.POLICY LIST");
     client.get::<()>("RL.POLICY SET other SLIDINGCOUNTER 10 1d");
     client.get::<()>("RL.POLICY DEL other");
 }
@@ -146,12 +146,12 @@ fn operating(client: &mut Client) {
         for command in
             ["RL.STATS", "RL.TOP", "RL.TOP 1000", "INFO ratelimit", "INFO everything", "CONFIG GET ratelimit.*"]
         {
-            client.get::<Value>(command);
+            client.get::<redis::Value>(command);
         }
     }
     client.get::<()>("ACL SETUSER app on nopass ~denied:1* +@all -config");
     client.get::<()>("AUTH app x");
-    client.get::<Value>("RL.TOP");
+    client.get::<redis::Value>("RL.TOP");
     for bad in
         ["RL.STATS RESET", "RL.STATS NO", "RL.TOP x", "RL.TOP 1 2", "CL.THROTTLE denied:1 1 1", "CL.THROTTLE x 1 1 1"]
     {

@@ -37,7 +37,7 @@ fn a_panic_in_a_command_is_an_error_reply() {
         let module = if command == "THROTTLE" { "CL" } else { "RL" };
         for _ in 0..3 {
             let error = client.error(&format!("{module}.{command} {arguments}"));
-            assert_eq!(error, "ERR internal error in redis-ratelimit, see the server's log");
+            assert_eq!(error, "ERR internal error in redis-ratelimit, see the server log");
         }
         assert!(server.log().contains(&format!("asked to panic in {command}")), "{}", server.log());
         assert_eq!(client.get::<i64>("DBSIZE"), 0);
@@ -80,7 +80,7 @@ fn a_panic_while_policies_are_loaded_is_a_refusal_of_the_file() {
 
 #[test]
 fn a_panic_in_what_happens_by_itself_is_caught() {
-    for entry in ["event", "timer", "cron", "setting", "info"] {
+    for entry in ["event", "timer", "cron", "config", "info"] {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", entry);
         let mut client = server.connect();
         client.get::<()>("RL.POLICY SET policy FIXEDWINDOW 10 1d");

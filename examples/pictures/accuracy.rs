@@ -3,7 +3,7 @@
 use std::fmt;
 
 use fastrand::Rng;
-use redis_ratelimit::limiter::{Algorithm, Micros};
+use limiter::{Algorithm, Micros};
 
 use super::outcome::{admitted, ask, in_last_window, most, quota, Outcome};
 use super::traffic::{self, SECOND};

@@ -1,6 +1,6 @@
 //! The same bursts through all five algorithms: what each admits, and when.
 
-use redis_ratelimit::limiter::{Algorithm, Quota};
+use limiter::{Algorithm, Quota};
 
 use super::outcome::{admitted, ask, quota};
 use super::svg::{Mark, Picture, MARGIN, WIDTH};

@@ -1,6 +1,6 @@
 //! Two limits around a boundary: the fixed window's double burst, and the sliding log, which knows no boundaries.
 
-use redis_ratelimit::limiter::{Algorithm, Micros};
+use limiter::{Algorithm, Micros};
 
 use super::outcome::{ask, in_last_window, most, quota};
 use super::svg::{number, Mark, Picture, MARGIN, WIDTH};

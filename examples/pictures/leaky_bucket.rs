@@ -1,6 +1,6 @@
 //! Even spacing: how a leaky bucket holds requests, and what a token bucket of the same size does not hold.
 
-use redis_ratelimit::limiter::Algorithm;
+use limiter::Algorithm;
 
 use super::outcome::{admitted, ask, quota};
 use super::svg::{Mark, Picture, MARGIN, WIDTH};

@@ -1,6 +1,6 @@
 //! What becomes of requests: the limiters of the module, asked in virtual time.
 
-use redis_ratelimit::limiter::{Algorithm, Limiter, Micros, Quota};
+use limiter::{Algorithm, Limiter, Micros, Quota, Request};
 
 /// When the pictures begin: at the start of a minute, as windows do.
 const START: Micros = 1_800_000_000_000_000;
@@ -23,7 +23,7 @@ pub fn quota(algorithm: Algorithm, a: &str, b: &str) -> Quota {
 pub fn ask(quota: &Quota, traffic: &[Micros]) -> Vec<Outcome> {
     let mut limiter = Limiter::new(quota);
     let mut outcome = |came| {
-        let decision = limiter.request(quota, 1, false, START + came).expect("the same algorithm");
+        let decision = limiter.request(quota, Request::new(1, START + came)).expect("the same algorithm");
         let delay_ms = decision.to_reply().delay.unwrap_or(0).unsigned_abs();
         Outcome { came, allowed: decision.allowed, leaves: came + delay_ms * 1_000 }
     };

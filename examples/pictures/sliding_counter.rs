@@ -1,6 +1,6 @@
 //! How exact the sliding counter is: the spread of what it admits, and the worst that can happen.
 
-use redis_ratelimit::limiter::Micros;
+use limiter::Micros;
 
 use super::accuracy::{Accuracy, Findings, REQUESTS};
 use super::outcome::most;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redis_ratelimit::limiter::Micros;
+use limiter::Micros;
 
 use super::outcome::Outcome;
 use super::svg::{number, Mark, Picture};

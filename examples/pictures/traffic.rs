@@ -3,7 +3,7 @@
 use std::iter;
 
 use fastrand::Rng;
-use redis_ratelimit::limiter::Micros;
+use limiter::Micros;
 
 pub const SECOND: Micros = 1_000_000;
 

@@ -1,58 +1,48 @@
-//! `RL.APPLY key fact [key fact …]`: what was decided elsewhere is made so here. It arrives from a primary, from the
-//! append-only file, or from a server that hands over slots, and does the same in each case.
+//! `RL.APPLY key effect [key effect …]`: applies effects that were decided elsewhere. They come from a primary, from the
+//! append-only file, or from a server that hands over slots.
 
-use super::wrong_type::cannot_open;
-use super::WRONG_ARITY;
+use limiter::{PerLimit, MAX_LIMITS};
+
 use crate::datatype::Key;
-use crate::limiter::{PerLimit, MAX_LIMITS};
-use crate::replication::{Fact, Unfit};
+use crate::error::Error;
+use crate::replication::{apply, consumers, Effect};
 use crate::server::{Arg, Args, Command, Context};
 
-/// The command.
+/// `RL.APPLY`
 pub struct Apply;
 
 impl Command for Apply {
     const NAME: &'static str = "APPLY";
 
-    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let (names, facts) = parse(args)?;
-        let mut keys =
-            Key::open_all(ctx, names.iter().copied(), |place| facts[place].replaces()).map_err(cannot_open)?;
-        // All of it, or nothing.
-        if !keys.iter_mut().zip(&facts).all(|(key, fact)| fact.fits(key.held().as_deref())) {
-            return Err(format!("ERR {Unfit}"));
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
+        let (names, effects) = parse(args)?;
+        let mut keys = Key::open_all(ctx, names.iter().copied(), |index| effects[index].replaces())?;
+        // All of them, or none.
+        if !keys.iter_mut().zip(&effects).all(|(key, effect)| apply::is_applicable(effect, key)) {
+            return Err(Error::EffectMismatch);
         }
-        for (key, fact) in keys.iter_mut().zip(facts) {
-            let (moves_expiry_at, policy) = (fact.moves_expiry_at(), fact.policy());
-            if let Some(held) = fact.apply(key.held()).map_err(|unfit| format!("ERR {unfit}"))? {
-                key.set(held);
-            }
-            if let Some(policy) = policy {
-                key.put_under_named(policy);
-            }
-            if let (Some(at), Some(held)) = (moves_expiry_at, key.held()) {
-                let idle_at = held.idle_at(at);
-                key.keep_until(idle_at.max(at));
-            }
+        for (key, effect) in keys.iter_mut().zip(effects) {
+            apply::apply(effect, key)?;
         }
-        Key::all_changed_by_this_command(&keys);
+        if let Some(ctx) = keys.first().map(Key::context) {
+            consumers::all_changed_by_effects(ctx, names.iter().copied());
+        }
         drop(keys);
         ctx.reply_with_ok();
         Ok(())
     }
 }
 
-fn parse(args: Args<'_>) -> Result<(PerLimit<Arg<'_>>, PerLimit<Fact<'_>>), String> {
-    let (mut names, mut facts) = (PerLimit::new(), PerLimit::new());
+fn parse(args: Args<'_>) -> Result<(PerLimit<Arg<'_>>, PerLimit<Effect<'_>>), Error> {
+    let (mut names, mut effects) = (PerLimit::new(), PerLimit::new());
     if args.len() > 1 + 2 * MAX_LIMITS {
-        return Err(format!("ERR more than {MAX_LIMITS} facts at once"));
+        return Err(Error::TooManyEffects(MAX_LIMITS));
     }
-    for place in (1..args.len()).step_by(2) {
-        let (Some(name), Some(fact)) = (args.get(place), args.get(place + 1)) else {
-            return Err(WRONG_ARITY.to_owned());
-        };
+    for at in (1..args.len()).step_by(2) {
+        let (name, effect) = args.get(at).zip(args.get(at + 1)).ok_or(Error::WrongArity)?;
+        let decoded = Effect::decode(effect.bytes());
         names.push(name);
-        facts.push(Fact::decode(fact.bytes()).ok_or("ERR the fact is damaged or of an unknown version")?);
+        effects.push(decoded.map_err(|error| Error::invalid(format_args!("cannot apply the effect: {error}")))?);
     }
-    Ok((names, facts))
+    Ok((names, effects))
 }

@@ -1,21 +1,21 @@
-//! `RL.INFO key`: what the key holds, as a map.
+//! `RL.INFO key`: the value of a key, as a map.
 
-use super::wrong_type::WRONG_TYPE;
-use super::WRONG_ARITY;
-use crate::datatype::look_at;
-use crate::limiter::{write_duration, write_rate, Held, Limiter, Micros, Quota};
-use crate::server::{clock, Args, Command, Context};
+use limiter::{DurationDisplay, Limiter, Micros, Quota, Value};
 
-/// The command.
+use crate::datatype::read;
+use crate::error::Error;
+use crate::server::{self, Args, Command, Context};
+
+/// `RL.INFO`
 pub struct Info;
 
 impl Command for Info {
     const NAME: &'static str = "INFO";
 
-    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let key = args.get(1).ok_or(WRONG_ARITY)?;
-        let now = clock::now();
-        match look_at(ctx, key, |held| describe(held, now)).map_err(|_| WRONG_TYPE)? {
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
+        let key = args.get(1).ok_or(Error::WrongArity)?;
+        let now = server::now();
+        match read(ctx, key, |value| describe(value, now))? {
             None => ctx.reply_with_null(),
             Some(fields) => reply_with_fields(ctx, &fields),
         }
@@ -32,37 +32,38 @@ enum Field {
     Maps(Vec<Fields>),
 }
 
-fn describe(held: &Held, now: Micros) -> Fields {
-    match held {
-        Held::Limiter(limiter) => describe_limiter(limiter, now),
-        Held::Policy(limits) => {
+fn describe(value: &Value, now: Micros) -> Fields {
+    match value {
+        Value::Limiter(limiter) => describe_limiter(limiter, now),
+        Value::Policy(limits) => {
+            let each = value.limiters().iter().map(|limiter| describe_limiter(limiter, now)).collect();
             vec![
                 ("policy", Field::Text(limits.policy().to_string())),
-                ("algorithms", Field::Words(held.algorithms())),
-                ("limits", Field::Maps(held.limiters().iter().map(|limiter| describe_limiter(limiter, now)).collect())),
+                ("algorithms", Field::Words(value.algorithms())),
+                ("limits", Field::Maps(each)),
             ]
         }
     }
 }
 
 fn describe_limiter(limiter: &Limiter, now: Micros) -> Fields {
-    let seen = limiter.peek_as_it_is(1, now);
+    let decision = limiter.peek_current(1, now);
     let mut fields = vec![("algorithm", Field::Text(limiter.algorithm().name().to_owned()))];
     match limiter.quota() {
         Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => {
             fields.push(("capacity", Field::Integer(quota.capacity())));
-            fields.push(("rate", Field::Text(write_rate(quota.rate()))));
+            fields.push(("rate", Field::Text(quota.rate().to_string())));
         }
         Quota::FixedWindow(quota) | Quota::SlidingLog(quota) | Quota::SlidingCounter(quota) => {
             fields.push(("limit", Field::Integer(quota.limit())));
-            fields.push(("window", Field::Text(write_duration(quota.window()))));
+            fields.push(("window", Field::Text(DurationDisplay(quota.window()).to_string())));
         }
     }
     fields.extend([
         ("used", Field::Integer(limiter.used(now))),
-        ("remaining", Field::Integer(seen.remaining)),
-        ("reset_after_ms", Field::Integer(seen.reset_after.div_ceil(1_000))),
-        ("reset_at_ms", Field::Integer((now + seen.reset_after).div_ceil(1_000))),
+        ("remaining", Field::Integer(decision.remaining)),
+        ("reset_after_ms", Field::Integer(decision.reset_after.div_ceil(1_000))),
+        ("reset_at_ms", Field::Integer((now + decision.reset_after).div_ceil(1_000))),
     ]);
     fields.extend(limiter.last_changed().map(|time| ("changed_at_ms", Field::Integer(time / 1_000))));
     if let Some(entries) = limiter.entries() {
@@ -80,13 +81,13 @@ fn reply_with_fields(ctx: &Context, fields: &Fields) {
             Field::Integer(integer) => ctx.reply_with_integer(integer.cast_signed()),
             Field::Text(text) => ctx.reply_with_text(text),
             Field::Words(words) => {
-                ctx.reply_with_list(words.len());
+                ctx.reply_with_array(words.len());
                 for word in words {
                     ctx.reply_with_text(word);
                 }
             }
             Field::Maps(maps) => {
-                ctx.reply_with_list(maps.len());
+                ctx.reply_with_array(maps.len());
                 for map in maps {
                     reply_with_fields(ctx, map);
                 }

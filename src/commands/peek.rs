@@ -1,22 +1,29 @@
-//! `RL.PEEK key [COST n]`: what a request would be told, without taking anything.
+//! `RL.PEEK key [COST n]`: the decision on a request, without taking anything.
 
-use super::wrong_type::WRONG_TYPE;
-use super::{reply, Options, WRONG_ARITY};
-use crate::datatype::look_at;
-use crate::server::{clock, Args, Command, Context};
+use super::options::{self, CommandOption, Options};
+use super::outcome;
+use crate::datatype::read;
+use crate::error::Error;
+use crate::server::{self, Args, ArgumentSpec, Command, Context};
 
-/// The command.
+const OPTIONS: &[CommandOption] = &[CommandOption::Cost];
+
+/// `RL.PEEK`
 pub struct Peek;
 
 impl Command for Peek {
     const NAME: &'static str = "PEEK";
 
-    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let key = args.get(1).ok_or(WRONG_ARITY)?;
-        let cost = Options::parse_cost(args.bytes_from(2))?;
-        let now = clock::now();
-        let answer = look_at(ctx, key, |held| held.peek(cost, now)).map_err(|_| WRONG_TYPE)?;
-        reply::answer(ctx, answer);
+    fn options() -> Vec<ArgumentSpec> {
+        options::docs(OPTIONS)
+    }
+
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
+        let key = args.get(1).ok_or(Error::WrongArity)?;
+        let options = Options::parse(OPTIONS, args.bytes_from(2))?;
+        let now = server::now();
+        let decided = read(ctx, key, |value| value.peek(options.cost, now))?;
+        outcome::reply_for_value(ctx, decided);
         Ok(())
     }
 }

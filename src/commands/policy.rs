@@ -1,26 +1,25 @@
-//! `RL.POLICY SET|GET|DEL|LIST|LOAD|SAVE|HELP`: the named policies that `RL.CHECK` uses.
+//! `RL.POLICY SET|GET|DEL|LIST|LOAD|SAVE|HELP`: manages the policies that `RL.CHECK` uses.
 
-use super::WRONG_ARITY;
+use crate::error::Error;
 use crate::policies::{self, parse_name, NoFile, Policy};
 use crate::server::{Args, Command, Context};
 
-const NO_FILE: &str = "ERR there is no policy file: name one in the configuration, with ratelimit.policy-file";
-
-const HELP: [&str; 14] = [
-    "RL.POLICY <subcommand> [<arg> ...]. Subcommands are:",
+const HELP: [&str; 15] = [
+    "RL.POLICY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "SET <name> <ALGORITHM> <a> <b> [<ALGORITHM> <a> <b> ...]",
-    "    Make a policy of these limits, or replace the one of this name.",
+    "    Create or replace a policy with these limits.",
     "GET <name>",
-    "    Return the limits of a policy, as SET takes them.",
+    "    Return the limits of a policy, in the form that SET takes.",
     "DEL <name>",
-    "    Remove a policy.",
+    "    Delete a policy.",
     "LIST",
     "    Return the names of all policies.",
     "LOAD",
-    "    Read the policy file again.",
+    "    Reload the policies from the policy file.",
     "SAVE",
-    "    Write the policies in force to the policy file.",
+    "    Save the policies to the policy file.",
     "HELP",
+    "    Print this help.",
 ];
 
 /// `RL.POLICY SET name ALGORITHM a b [ALGORITHM a b …]`
@@ -29,10 +28,10 @@ pub struct Set;
 impl Command for Set {
     const NAME: &'static str = "POLICY SET";
 
-    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let name = args.get(2).ok_or(WRONG_ARITY)?.bytes();
-        let name = parse_name(name).map_err(|bad| format!("ERR {bad}"))?;
-        let policy = Policy::parse(args.bytes_from(3)).map_err(|bad| format!("ERR {bad}"))?;
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
+        let name = args.get(2).ok_or(Error::WrongArity)?.bytes();
+        let name = parse_name(name).map_err(Error::invalid)?;
+        let policy = Policy::parse(args.bytes_from(3)).map_err(Error::invalid)?;
         change(ctx, || {
             policies::set(name, policy);
             true
@@ -48,20 +47,20 @@ pub struct Del;
 impl Command for Del {
     const NAME: &'static str = "POLICY DEL";
 
-    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let name = args.get(2).ok_or(WRONG_ARITY)?.bytes();
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
+        let name = args.get(2).ok_or(Error::WrongArity)?.bytes();
         let removed = change(ctx, || policies::remove(name));
         ctx.reply_with_integer(removed.into());
         Ok(())
     }
 }
 
-/// Changes the policies in force, and has it replicated if there was anything to change. Where policies are in a file,
-/// they are this server's own: nobody else is told, and what others say does not count.
+/// Changes the policies, and replicates the command if anything has changed. With a policy file, policies are local: the
+/// command is not replicated, and is ignored if it comes from a primary.
 fn change(ctx: &Context, change: impl FnOnce() -> bool) -> bool {
-    let in_a_file = policies::are_in_a_file();
-    let changed = !(in_a_file && ctx.is_following()) && change();
-    if changed && !in_a_file {
+    let is_in_file = policies::is_in_file();
+    let changed = !(is_in_file && ctx.is_replicated_or_loading()) && change();
+    if changed && !is_in_file {
         ctx.replicate_verbatim();
     }
     changed
@@ -73,8 +72,8 @@ pub struct Get;
 impl Command for Get {
     const NAME: &'static str = "POLICY GET";
 
-    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let name = args.get(2).ok_or(WRONG_ARITY)?.bytes();
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
+        let name = args.get(2).ok_or(Error::WrongArity)?.bytes();
         match policies::definition(name) {
             None => ctx.reply_with_null(),
             Some(definition) => reply_with_texts(ctx, definition.split(' ')),
@@ -89,7 +88,7 @@ pub struct List;
 impl Command for List {
     const NAME: &'static str = "POLICY LIST";
 
-    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), String> {
+    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), Error> {
         reply_with_texts(ctx, policies::names(usize::MAX).iter().map(String::as_str));
         Ok(())
     }
@@ -101,9 +100,9 @@ pub struct Load;
 impl Command for Load {
     const NAME: &'static str = "POLICY LOAD";
 
-    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), String> {
-        let loaded = policies::load_file().map_err(|NoFile| NO_FILE)?;
-        loaded.map_err(|problem| format!("ERR {problem}; the policies in force stay"))?;
+    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), Error> {
+        let loaded = policies::load_file().map_err(|NoFile| Error::NoPolicyFile)?;
+        loaded.map_err(|problem| Error::invalid(format_args!("{problem}; the policies stay")))?;
         ctx.reply_with_ok();
         Ok(())
     }
@@ -115,9 +114,9 @@ pub struct Save;
 impl Command for Save {
     const NAME: &'static str = "POLICY SAVE";
 
-    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), String> {
-        let saved = policies::save_file().map_err(|NoFile| NO_FILE)?;
-        saved.map_err(|problem| format!("ERR {problem}"))?;
+    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), Error> {
+        let saved = policies::save_file().map_err(|NoFile| Error::NoPolicyFile)?;
+        saved.map_err(Error::invalid)?;
         ctx.reply_with_ok();
         Ok(())
     }
@@ -129,14 +128,14 @@ pub struct Help;
 impl Command for Help {
     const NAME: &'static str = "POLICY HELP";
 
-    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), String> {
+    fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), Error> {
         reply_with_texts(ctx, HELP.into_iter());
         Ok(())
     }
 }
 
 fn reply_with_texts<'a>(ctx: &Context, texts: impl Iterator<Item = &'a str> + Clone) {
-    ctx.reply_with_list(texts.clone().count());
+    ctx.reply_with_array(texts.clone().count());
     for text in texts {
         ctx.reply_with_text(text);
     }

@@ -1,51 +1,47 @@
-//! `RL.REFUND key n`: gives back what was taken and not used.
+//! `RL.REFUND key n`: gives back what was taken.
 
-use super::wrong_type::WRONG_TYPE;
-use super::{reply, WRONG_ARITY};
+use limiter::{parse_amount, Value};
+
+use super::outcome;
 use crate::datatype::Key;
-use crate::limiter::{parse_amount, Held};
+use crate::error::Error;
 use crate::policies;
-use crate::replication::FactBytes;
-use crate::server::{clock, Args, Command, Context};
+use crate::replication::{apply, consumers, EffectBytes, OpenKey};
+use crate::server::{self, Args, Command, Context};
 use crate::stats;
 
-/// The command.
+/// `RL.REFUND`
 pub struct Refund;
 
 impl Command for Refund {
     const NAME: &'static str = "REFUND";
 
-    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), String> {
-        let (Some(name), Some(amount)) = (args.get(1), args.get(2)) else {
-            return Err(WRONG_ARITY.to_owned());
-        };
-        let amount = parse_amount("n", amount.bytes()).map_err(|bad| format!("ERR {bad}"))?;
-        let now = clock::now();
+    fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
+        let (Some(name), Some(amount)) = (args.get(1), args.get(2)) else { return Err(Error::WrongArity) };
+        let amount = parse_amount("n", amount.bytes())?;
+        let now = server::now();
 
-        let mut key = Key::open(ctx, name).map_err(|_| WRONG_TYPE)?;
-        let refunded = key.held().and_then(|held| held.refund(amount, now).then_some(held));
-        let refunded = refunded.map(|held| {
-            count(held);
-            held.idle_at(now)
-        });
-        if let Some(idle_at) = refunded {
-            key.keep_until(idle_at.max(now));
-            key.changed(|| FactBytes::refunded(amount, now));
+        let mut key = Key::open(ctx, name)?;
+        if apply::refund(&mut key, amount, now) {
+            if let Some(value) = key.value() {
+                count(value);
+            }
+            consumers::changed(key.context(), name, || EffectBytes::refund(amount, now));
         }
-        let answer = key.held().map(|held| held.peek(1, now));
+        let decided = key.value().map(|value| value.peek(1, now));
         drop(key);
-        reply::answer(ctx, answer);
+        outcome::reply_for_value(ctx, decided);
         Ok(())
     }
 }
 
-/// Counts a refund, for the policy or the algorithm. A policy that is not in force any more is not counted.
-fn count(held: &Held) {
-    match held {
-        Held::Limiter(limiter) => stats::of(limiter.algorithm()).refund(),
-        Held::Policy(limits) => {
+/// Counts a refund, for the policy or the algorithm. A policy that is not in force any more has no counters.
+fn count(value: &Value) {
+    match value {
+        Value::Limiter(limiter) => stats::of(limiter.algorithm()).refund(),
+        Value::Policy(limits) => {
             if let Some((_, limits)) = policies::find(limits.policy().as_bytes()) {
-                limits.tally.refund();
+                limits.counters.refund();
             }
         }
     }

@@ -1,118 +1,82 @@
-//! What the server calls to save, load, copy, measure and free a value.
+//! The callbacks that save, load, copy, measure and free a value.
 
 use std::ffi::{c_int, c_void};
-use std::{ptr, slice};
+use std::ptr;
 
+use limiter::{DecodeError, Entries, Limiter, Value};
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO, RedisModuleString};
 
-use super::{free_value, make_value};
-use crate::limiter::{Entries, Held, Limiter, Save, Saved, FORMAT_VERSION};
-use crate::replication::{state_facts, APPLY};
-use crate::server::entry::{guard, guard_saving};
-use crate::server::{api, log};
+use super::{free_raw, into_raw};
+use crate::formats::TYPE_VERSION;
+use crate::replication::{effect, APPLY};
+use crate::server::panic_guard::{guard, guard_saving};
+use crate::server::{api, Rdb};
 
 /// # Safety
-/// `value` is a value of our type that the server keeps alive and unchanged as long as the reference is used.
-unsafe fn held<'a>(value: *const c_void) -> &'a Held {
-    // SAFETY: the values of our type are boxed ones of this.
-    unsafe { &*value.cast::<Held>() }
+/// `value` is a value of the type, which stays alive and unchanged as long as the reference is used.
+unsafe fn as_value<'a>(value: *const c_void) -> &'a Value {
+    // SAFETY: values of the type come from `into_raw`.
+    unsafe { &*value.cast::<Value>() }
 }
-
-/// The file that the server is writing or reading: made by the callbacks below alone, of what the server passed to them,
-/// and gone when they return.
-pub struct Rdb(pub *mut RedisModuleIO);
 
 /// Saves a value.
-pub unsafe extern "C" fn rdb_save(rdb: *mut RedisModuleIO, value: *mut c_void) {
-    // SAFETY: the server passes a value of our type.
-    guard_saving("rdb_save", || unsafe { held(value) }.save(&mut Rdb(rdb)));
+pub unsafe extern "C" fn rdb_save(io: *mut RedisModuleIO, value: *mut c_void) {
+    // SAFETY: the server passes the file, and a value of the type.
+    guard_saving("rdb_save", || unsafe { as_value(value).save(&mut Rdb::new(io)) });
 }
 
-impl Save for Rdb {
-    fn number(&mut self, number: u64) {
-        // SAFETY: the server passed the file to the callback that is running.
-        unsafe { api!(RedisModule_SaveUnsigned)(self.0, number) };
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        // SAFETY: as above; the server copies the bytes.
-        unsafe { api!(RedisModule_SaveStringBuffer)(self.0, bytes.as_ptr().cast(), bytes.len()) };
-    }
-}
-
-/// Loads a value; null, with a line in the log, for anything that is not one.
-pub unsafe extern "C" fn rdb_load(rdb: *mut RedisModuleIO, version: c_int) -> *mut c_void {
+/// Loads a value; null, with a line in the log, if it is corrupt or of a later version.
+pub unsafe extern "C" fn rdb_load(io: *mut RedisModuleIO, version: c_int) -> *mut c_void {
     guard("rdb_load", ptr::null_mut(), || {
-        let loaded = if version == c_int::from(FORMAT_VERSION) {
-            Held::load(&mut Rdb(rdb))
-        } else {
-            Err("a ratelimit key was saved by a version of the module that is not known here")
-        };
+        // SAFETY: the server passes the file.
+        let mut rdb = unsafe { Rdb::new(io) };
+        let loaded = check_type_version(version).and_then(|()| Value::load(&mut rdb));
         match loaded {
-            Ok(held) => make_value(held).cast(),
-            Err(problem) => {
-                // SAFETY: the server passed the file to this call.
-                unsafe { log::load_error(rdb, problem) };
+            Ok(value) => into_raw(value).cast(),
+            Err(error) => {
+                rdb.log_error(&format!("cannot load a ratelimit key: {error}"));
                 ptr::null_mut()
             }
         }
     })
 }
 
-impl Saved for Rdb {
-    fn number(&mut self) -> Option<u64> {
-        // SAFETY: the server passed the file to the callback that is running.
-        unsafe {
-            let number = api!(RedisModule_LoadUnsigned)(self.0);
-            (api!(RedisModule_IsIOError)(self.0) == 0).then_some(number)
-        }
-    }
-
-    fn bytes<T>(&mut self, read: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
-        let mut len = 0;
-        // SAFETY: as above. The server returns null or a buffer of `len` bytes that is ours to free.
-        unsafe {
-            let buffer = api!(RedisModule_LoadStringBuffer)(self.0, &raw mut len);
-            if buffer.is_null() {
-                return None;
-            }
-            let result = read(slice::from_raw_parts(buffer.cast(), len));
-            api!(RedisModule_Free)(buffer.cast());
-            result
-        }
-    }
+/// Checks the encoding version that the server has stored for the type.
+pub(super) fn check_type_version(version: c_int) -> Result<(), DecodeError> {
+    let version = u64::try_from(version).unwrap_or(0);
+    DecodeError::check_version("type encoding", version, TYPE_VERSION.unsigned_abs().into())
 }
 
-/// Writes the commands that make the value anew.
+/// Writes the commands that recreate the value.
 pub unsafe extern "C" fn aof_rewrite(aof: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
     guard_saving("aof_rewrite", || {
-        // SAFETY: the server passes a value of our type.
-        for fact in state_facts(unsafe { held(value) }) {
+        // SAFETY: the server passes a value of the type.
+        for effect in effect::recreate(unsafe { as_value(value) }) {
             // SAFETY: the server passed `aof` and `key` to this call; the format announces a string of the server's
-            // and a buffer with its length, and that is what follows.
+            // and a buffer with its length, and these follow.
             unsafe {
-                api!(RedisModule_EmitAOF)(aof, APPLY.as_ptr(), c"sb".as_ptr(), key, fact.as_ptr(), fact.len());
+                api!(RedisModule_EmitAOF)(aof, APPLY.as_ptr(), c"sb".as_ptr(), key, effect.as_ptr(), effect.len());
             }
         }
     });
 }
 
-/// The bytes a value takes.
+/// The bytes of memory that a value takes.
 pub unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
     guard("mem_usage", 0, || {
-        // SAFETY: the server passes a value of our type.
-        unsafe { held(value) }.bytes()
+        // SAFETY: the server passes a value of the type.
+        unsafe { as_value(value) }.bytes()
     })
 }
 
-/// Adds what a value holds to a digest: equal states, however they came about, have equal digests.
+/// Adds a value to a digest. Equal values have equal digests, however they came about.
 pub unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) {
     guard("digest", (), || {
-        // SAFETY: the server passes a value of our type.
-        let held = unsafe { held(value) };
+        // SAFETY: the server passes a value of the type.
+        let value = unsafe { as_value(value) };
         let mut bytes = Vec::new();
-        held.encode(&mut bytes);
-        for entry in held.limiters().iter().filter_map(Limiter::entries).flat_map(Entries::iter) {
+        value.encode(&mut bytes);
+        for entry in value.limiters().iter().filter_map(Limiter::entries).flat_map(Entries::iter) {
             bytes.extend_from_slice(&entry.time.to_le_bytes());
             bytes.extend_from_slice(&entry.cost.to_le_bytes());
         }
@@ -124,17 +88,17 @@ pub unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_vo
     });
 }
 
-/// Frees a value, perhaps in another thread.
+/// Frees a value, in any thread.
 pub unsafe extern "C" fn free(value: *mut c_void) {
-    // SAFETY: the server passes a value of our type and uses it no more.
-    guard("free", (), || unsafe { free_value(value.cast()) });
+    // SAFETY: the server passes a value of the type and does not use it any more.
+    guard("free", (), || unsafe { free_raw(value.cast()) });
 }
 
-/// How many allocations are to be freed; many are freed in the background.
+/// The number of allocations to free; values with many are freed in the background.
 pub unsafe extern "C" fn free_effort(_key: *mut RedisModuleString, value: *const c_void) -> usize {
     guard("free_effort", 1, || {
-        // SAFETY: the server passes a value of our type.
-        unsafe { held(value) }.allocations()
+        // SAFETY: the server passes a value of the type.
+        unsafe { as_value(value) }.allocations()
     })
 }
 
@@ -145,7 +109,7 @@ pub unsafe extern "C" fn copy(
     value: *const c_void,
 ) -> *mut c_void {
     guard("copy", ptr::null_mut(), || {
-        // SAFETY: the server passes a value of our type.
-        make_value(unsafe { held(value) }.clone()).cast()
+        // SAFETY: the server passes a value of the type.
+        into_raw(unsafe { as_value(value) }.clone()).cast()
     })
 }

@@ -1,21 +1,21 @@
-//! Active defragmentation: the server says which memory is worth moving, and where to.
+//! Active defragmentation: the server decides which allocations to move, and where to.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::{self, ManuallyDrop};
 use std::ptr;
 
+use limiter::{Entries, Limiter, Value};
 use redis_module::raw::{RedisModuleDefragCtx, RedisModuleString};
 
-use crate::limiter::{Entries, Held, Limiter};
 use crate::server::api;
-use crate::server::entry::guard;
+use crate::server::panic_guard::guard;
 
-/// The callback's answers.
+/// The results of the callback.
 const DONE: c_int = 0;
 const MORE: c_int = 1;
 
-/// Moves a value's memory. A long log is moved in steps: the cursor counts the buffers that are done.
+/// Moves the allocations of a value. A long log takes several calls: the cursor counts the buffers that are done.
 pub unsafe extern "C" fn defrag(
     ctx: *mut RedisModuleDefragCtx,
     _key: *mut RedisModuleString,
@@ -23,18 +23,19 @@ pub unsafe extern "C" fn defrag(
 ) -> c_int {
     guard("defrag", DONE, || {
         let mut done: c_ulong = 0;
-        // SAFETY: the server passed `ctx` to this call, and in `value` a value of our type that nobody else uses now.
+        // SAFETY: the server passed `ctx` to this call, and in `value` a value of the type that nothing else uses now.
         unsafe {
-            // Refused, and no step, where the value is moved at once.
+            // Fails, and leaves 0, where the value has to be moved in one call.
             api!(RedisModule_DefragCursorGet)(ctx, &raw mut done);
             if done == 0 {
                 *value = moved(ctx, *value);
             }
-            let held = &mut *(*value).cast::<Held>();
+            let value = &mut *(*value).cast::<Value>();
             if done == 0 {
-                move_all_but_buffers(ctx, held);
+                move_all_but_buffers(ctx, value);
             }
-            let logs = held.limiters_mut().iter_mut().filter_map(Limiter::whole_mut).filter_map(|it| it.entries_mut());
+            let logs =
+                value.limiters_mut().iter_mut().filter_map(Limiter::unpacked_mut).filter_map(|it| it.entries_mut());
             let buffers = logs.flat_map(Entries::buffers_mut);
             for buffer in buffers.skip(usize::try_from(done).unwrap_or(usize::MAX)) {
                 move_vec(ctx, buffer);
@@ -50,16 +51,16 @@ pub unsafe extern "C" fn defrag(
 }
 
 /// # Safety
-/// `ctx` is the running callback's; the memory that is held is the server's in a server.
-unsafe fn move_all_but_buffers(ctx: *mut RedisModuleDefragCtx, held: &mut Held) {
+/// `ctx` is the running callback's; the memory of the value is the server's.
+unsafe fn move_all_but_buffers(ctx: *mut RedisModuleDefragCtx, value: &mut Value) {
     // SAFETY: the caller vouches for all of it.
     unsafe {
-        if let Held::Policy(limits) = held {
+        if let Value::Policy(limits) = value {
             move_slice(ctx, limits.box_mut());
         }
-        for state in held.limiters_mut().iter_mut().filter_map(Limiter::whole_mut) {
-            move_box(ctx, state);
-            if let Some(queue) = state.entries_mut().and_then(|entries| entries.queue_mut()) {
+        for unpacked in value.limiters_mut().iter_mut().filter_map(Limiter::unpacked_mut) {
+            move_box(ctx, unpacked);
+            if let Some(queue) = unpacked.entries_mut().and_then(|entries| entries.queue_mut()) {
                 move_box(ctx, queue);
                 move_queue(ctx, queue.chunks_mut());
             }
@@ -67,7 +68,7 @@ unsafe fn move_all_but_buffers(ctx: *mut RedisModuleDefragCtx, held: &mut Held) 
     }
 }
 
-/// The new place of an allocation, or the old one where the server leaves it.
+/// The new address of an allocation, or the old one if the server does not move it.
 ///
 /// # Safety
 /// `ctx` is the running callback's, and `memory` an allocation of the server's.
@@ -121,7 +122,7 @@ unsafe fn move_queue<T>(ctx: *mut RedisModuleDefragCtx, queue: &mut VecDeque<T>)
     *queue = VecDeque::from(vec);
 }
 
-/// Few servers defragment, so here a made-up one does, in the most trying way: it moves everything it is shown, and stops
+/// Few servers are built with defragmentation, so here a mock does it, in the worst way: it moves everything, and stops
 /// after every step.
 #[cfg(test)]
 mod tests {
@@ -130,14 +131,14 @@ mod tests {
     use serial_test::serial;
 
     use super::*;
-    use crate::limiter::{Algorithm, Decision, PerLimit, PolicyLimits, PolicyName, Quota};
+    use limiter::{Algorithm, Decision, PerLimit, PolicyLimits, PolicyName, Quota, Request};
 
     static CURSOR: AtomicU64 = AtomicU64::new(0);
     static MOVED: AtomicU64 = AtomicU64::new(0);
 
     unsafe extern "C" fn always_move(_ctx: *mut RedisModuleDefragCtx, memory: *mut c_void) -> *mut c_void {
         MOVED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: without a server all memory is the C library's, which knows how much it is.
+        // SAFETY: without a server all memory is the C library's, which knows its size.
         unsafe {
             let size = libc::malloc_usable_size(memory);
             let new = libc::malloc(size);
@@ -162,9 +163,9 @@ mod tests {
         1
     }
 
-    /// Makes the made-up server the one that is asked.
+    /// Installs the mock.
     fn set_up() {
-        // SAFETY: no other test that looks at these functions runs at the same time.
+        // SAFETY: no other test that uses these functions runs at the same time.
         unsafe {
             redis_module::raw::RedisModule_DefragAlloc = Some(always_move);
             redis_module::raw::RedisModule_DefragCursorGet = Some(cursor_get);
@@ -176,29 +177,29 @@ mod tests {
     }
 
     /// A value as the server holds it.
-    struct Value(*mut c_void);
+    struct Owned(*mut c_void);
 
-    impl Value {
-        fn new(held: Held) -> Self {
-            Self(Box::into_raw(Box::new(held)).cast())
+    impl Owned {
+        fn new(value: Value) -> Self {
+            Self(Box::into_raw(Box::new(value)).cast())
         }
 
-        /// Moves a part of it, and says whether that was the last.
+        /// Moves a part of it; returns whether it was the last.
         fn step(&mut self) -> bool {
-            // SAFETY: the functions ignore the context; the value is ours, and used by nobody else.
+            // SAFETY: the functions ignore the context; nothing else uses the value.
             unsafe { defrag(ptr::null_mut(), ptr::null_mut(), &raw mut self.0) == DONE }
         }
 
-        fn held(&mut self) -> &mut Held {
-            // SAFETY: it was boxed as one, and moved as a whole since.
+        fn value(&mut self) -> &mut Value {
+            // SAFETY: it was boxed as one, and is only moved as a whole.
             unsafe { &mut *self.0.cast() }
         }
     }
 
-    impl Drop for Value {
+    impl Drop for Owned {
         fn drop(&mut self) {
-            // SAFETY: as above; nobody uses it any more.
-            drop(unsafe { Box::from_raw(self.0.cast::<Held>()) });
+            // SAFETY: as above; it is not used any more.
+            drop(unsafe { Box::from_raw(self.0.cast::<Value>()) });
         }
     }
 
@@ -209,74 +210,74 @@ mod tests {
     fn limiter(quota: &Quota, requests: u64) -> Limiter {
         let mut limiter = Limiter::new(quota);
         for request in 0..requests {
-            limiter.request(quota, 1, false, NOW + request * PAUSE).expect("its own algorithm");
+            limiter.request(quota, Request::new(1, NOW + request * PAUSE)).expect("its own algorithm");
         }
         limiter
     }
 
-    fn policy(quotas: &[Quota], requests: u64) -> Held {
+    fn policy(quotas: &[Quota], requests: u64) -> Value {
         let mut limits = PolicyLimits::new(PolicyName::new(b"policy").expect("a name"), quotas);
         for request in 0..requests {
-            limits.request(quotas, 1, false, NOW + request * PAUSE, &mut PerLimit::new());
+            limits.request(quotas, Request::new(1, NOW + request * PAUSE), &mut PerLimit::new());
         }
-        Held::Policy(limits)
+        Value::Policy(limits)
     }
 
     fn quota(algorithm: Algorithm, limit: &str, pace: &str) -> Quota {
         Quota::parse(algorithm, limit.as_bytes(), pace.as_bytes()).expect("a quota")
     }
 
-    /// How many allocations a value consists of.
-    fn allocations(held: &mut Held) -> u64 {
+    /// The number of allocations of a value.
+    fn allocations(value: &mut Value) -> u64 {
         // Itself, and the list of a policy's limiters.
-        let outer = 1 + u64::from(matches!(held, Held::Policy(_)));
+        let outer = 1 + u64::from(matches!(value, Value::Policy(_)));
         let of_limiter = |limiter: &mut Limiter| {
-            let pieces = limiter.entries().map_or(0, |entries| entries.piece_count() as u64);
-            // Its state, the queue of a longer log with its content, and what the entries are in.
-            let Some(state) = limiter.whole_mut() else { return 0 };
-            let has_queue = state.entries_mut().is_some_and(|entries| entries.queue_mut().is_some());
-            1 + 2 * u64::from(has_queue) + pieces
+            let segments = limiter.entries().map_or(0, |entries| entries.segment_count() as u64);
+            // The unpacked form, the queue of a longer log with its content, and the buffers.
+            let Some(unpacked) = limiter.unpacked_mut() else { return 0 };
+            let has_queue = unpacked.entries_mut().is_some_and(|entries| entries.queue_mut().is_some());
+            1 + 2 * u64::from(has_queue) + segments
         };
-        outer + held.limiters_mut().iter_mut().map(of_limiter).sum::<u64>()
+        outer + value.limiters_mut().iter_mut().map(of_limiter).sum::<u64>()
     }
 
-    /// Takes from every limiter, and says what each of them told.
-    fn use_it(held: &mut Held, now: u64) -> Vec<Decision> {
+    /// Takes from every limiter, and returns the decisions.
+    fn use_it(value: &mut Value, now: u64) -> Vec<Decision> {
         let request = |limiter: &mut Limiter| {
             let quota = limiter.quota();
-            limiter.request(&quota, 1, true, now).expect("its own algorithm")
+            limiter.request(&quota, Request::forced(1, now)).expect("its own algorithm")
         };
-        held.limiters_mut().iter_mut().map(request).collect()
+        value.limiters_mut().iter_mut().map(request).collect()
     }
 
     #[test]
     #[serial(functions)]
-    fn everything_is_moved_and_can_be_used_and_freed() {
+    fn a_moved_value_works_and_can_be_freed() {
         let long_log = quota(Algorithm::SlidingLog, "1000000", "1d");
         let bucket = quota(Algorithm::TokenBucket, "1000000", "1");
         let huge = quota(Algorithm::LeakyBucket, "9007199254740991", "1000000000");
         for (what, mut unmoved, has_long_log) in [
-            ("small", Held::Limiter(limiter(&quota(Algorithm::TokenBucket, "10", "1"), 3)), false),
-            ("whole", Held::Limiter(limiter(&huge, 3)), false),
-            ("window", Held::Limiter(limiter(&quota(Algorithm::FixedWindow, "10", "60"), 3)), false),
+            ("packed", Value::Limiter(limiter(&quota(Algorithm::TokenBucket, "10", "1"), 3)), false),
+            ("unpacked", Value::Limiter(limiter(&huge, 3)), false),
+            ("window", Value::Limiter(limiter(&quota(Algorithm::FixedWindow, "10", "60"), 3)), false),
             (
                 "counter",
-                Held::Limiter(limiter(&quota(Algorithm::SlidingCounter, "9007199254740991", "3650d"), 3)),
+                Value::Limiter(limiter(&quota(Algorithm::SlidingCounter, "9007199254740991", "3650d"), 3)),
                 false,
             ),
-            ("empty log", Held::Limiter(limiter(&long_log, 0)), false),
-            ("short log", Held::Limiter(limiter(&long_log, 3)), false),
-            ("long log", Held::Limiter(limiter(&long_log, 5_000)), true),
+            ("empty log", Value::Limiter(limiter(&long_log, 0)), false),
+            ("short log", Value::Limiter(limiter(&long_log, 3)), false),
+            ("long log", Value::Limiter(limiter(&long_log, 5_000)), true),
             ("policy of one", policy(&[bucket], 3), false),
             ("policy", policy(&[bucket, long_log, huge, long_log], 5_000), true),
         ] {
             set_up();
-            let mut value = Value::new(unmoved.clone());
+            let mut value = Owned::new(unmoved.clone());
             let mut steps = 1;
             while !value.step() {
                 steps += 1;
             }
-            let moved = value.held();
+            let moved = value.value();
             assert_eq!(MOVED.load(Ordering::Relaxed), allocations(moved), "{what}");
             assert_eq!(steps > 10, has_long_log, "{what}: {steps} steps");
             assert_eq!(*moved, unmoved);
@@ -289,26 +290,26 @@ mod tests {
 
     #[test]
     #[serial(functions)]
-    fn logs_can_grow_shrink_and_go_while_they_are_moved() {
+    fn logs_can_grow_shrink_and_be_freed_while_they_are_moved() {
         let log = quota(Algorithm::SlidingLog, "1000000", "1d");
-        // How much time passes between two steps: none of the entries leave, some, or all of them.
+        // The time between two steps: none of the entries leave, some, or all of them.
         for pause in [PAUSE, 4_000_000_000, 90_000_000_000] {
             // Fewer requests than fill what a step moves, or there would be no end.
             for (mut unmoved, requests) in
-                [(Held::Limiter(limiter(&log, 5_000)), 300), (policy(&[log, log], 2_000), 100)]
+                [(Value::Limiter(limiter(&log, 5_000)), 300), (policy(&[log, log], 2_000), 100)]
             {
                 set_up();
-                let mut value = Value::new(unmoved.clone());
+                let mut value = Owned::new(unmoved.clone());
                 let mut now = NOW + 5_000 * PAUSE;
                 while !value.step() {
                     for _ in 0..requests {
-                        assert_eq!(use_it(value.held(), now), use_it(&mut unmoved, now));
+                        assert_eq!(use_it(value.value(), now), use_it(&mut unmoved, now));
                         now += PAUSE;
                     }
-                    assert_eq!(*value.held(), unmoved);
+                    assert_eq!(*value.value(), unmoved);
                     now += pause;
                     if now > NOW + 500_000_000_000 {
-                        break; // It goes, having been moved in part.
+                        break; // It is freed with a part of it moved.
                     }
                 }
             }

@@ -1,59 +1,77 @@
-//! A key of the keyspace, opened, and what it holds.
+//! An open key.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
 
+use limiter::{Micros, PerLimit, PolicyName, Value};
 use redis_module::raw;
 
-use super::{free_value, live, make_value, TYPE};
-use crate::limiter::{Held, Micros, PerLimit, PolicyName};
-use crate::replication::{state_facts, APPLY};
+use super::{free_raw, into_raw, TYPE};
+use crate::error::Error;
+use crate::replication::{consumers, effect, OpenKey};
 use crate::server::api::{KEYTYPE_EMPTY, KEYTYPE_STRING, OK};
-use crate::server::{api, listeners, Arg, Context};
+use crate::server::{api, Arg, Context};
+use crate::stats::keys;
 
-/// How much longer than needed a key may live. This is what saves an update of the expiry on most requests: only once
-/// a limiter is in use for so much longer does its key need a later one.
+/// How much longer than needed a key may live. This saves a change of the expiry on most requests: only when the limiter
+/// has been in use for this much longer does its key need a later expiry.
 const SPARE_MILLIS: i64 = 1_000;
 
-/// The key holds something that is not ours.
+/// The key holds a value of another type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Foreign;
+pub struct WrongType;
 
-/// Why keys cannot be opened together.
+/// Why several keys cannot be opened.
 #[derive(Clone, Copy)]
-pub enum CannotOpen<'a> {
-    /// This one holds something that is not ours.
-    Foreign(Arg<'a>),
-    /// This one is named twice.
-    Twice(Arg<'a>),
+pub enum OpenError<'a> {
+    /// This key holds a value of another type.
+    WrongType(Arg<'a>),
+    /// This key is given twice.
+    DuplicateKey(Arg<'a>),
 }
 
-/// A handle of the server's, closed in the end; null for a key that was to be read and does not exist.
+impl From<WrongType> for Error {
+    #[cold]
+    fn from(_: WrongType) -> Self {
+        Self::WrongType(None)
+    }
+}
+
+impl From<OpenError<'_>> for Error {
+    #[cold]
+    fn from(error: OpenError<'_>) -> Self {
+        match error {
+            OpenError::WrongType(key) => Self::WrongType(Some(key.bytes().to_vec())),
+            OpenError::DuplicateKey(key) => Self::DuplicateKey(key.bytes().to_vec()),
+        }
+    }
+}
+
+/// A key handle of the server, closed when it is dropped; null for a missing key that was opened for reading.
 struct Handle(*mut raw::RedisModuleKey);
 
 impl Handle {
-    /// Opens the key, whatever it holds.
+    /// Opens the key, whatever its type.
     #[inline(always)]
     fn open_any(ctx: &Context, name: Arg<'_>, mode: u32) -> Self {
         // SAFETY: the context and the name are valid as long as the command runs.
         Self(unsafe { api!(RedisModule_OpenKey)(ctx.as_ptr(), name.as_ptr(), mode.cast_signed()) })
     }
 
-    /// Opens the key, and finds what it holds: null if that is nothing.
+    /// Opens the key, and returns its value: null if the key does not exist.
     #[inline(always)]
-    fn open(ctx: &Context, name: Arg<'_>, mode: u32) -> Result<(Self, *mut Held), Foreign> {
+    fn open(ctx: &Context, name: Arg<'_>, mode: u32) -> Result<(Self, *mut Value), WrongType> {
         let handle = Self::open_any(ctx, name, mode);
-        // SAFETY: the key is open, or null, which these functions answer like a key that does not exist; the server
-        // answers null for the type of a key that is not of a module's type, and the value of a key of our type is what
-        // `set` or `rdb_load` boxed.
+        // SAFETY: the key is open, or null, which these functions treat like a missing key; the server answers null for the
+        // type of a key that is not of a module's type, and the value of a key of our type came from `into_raw`.
         unsafe {
             if api!(RedisModule_ModuleTypeGetType)(handle.0) == TYPE.load(Ordering::Relaxed) {
-                let held = api!(RedisModule_ModuleTypeGetValue)(handle.0).cast();
-                Ok((handle, held))
+                let value = api!(RedisModule_ModuleTypeGetValue)(handle.0).cast();
+                Ok((handle, value))
             } else if api!(RedisModule_KeyType)(handle.0) == KEYTYPE_EMPTY {
                 Ok((handle, ptr::null_mut()))
             } else {
-                Err(Foreign)
+                Err(WrongType)
             }
         }
     }
@@ -61,35 +79,35 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the key was opened by `open` and is closed once; null is left alone.
+        // SAFETY: the key was opened by `open_any` and is closed once; null is ignored.
         unsafe { api!(RedisModule_CloseKey)(self.0) };
     }
 }
 
-/// Shows to `look` what the key holds, if it exists, and changes nothing.
+/// Reads the value of a key, and changes nothing; `None` if the key does not exist.
 ///
 /// # Errors
-/// When the key holds something that is not ours.
-pub fn look_at<T>(ctx: &mut Context, name: Arg<'_>, look: impl FnOnce(&Held) -> T) -> Result<Option<T>, Foreign> {
-    let (_open, held) = Handle::open(ctx, name, raw::REDISMODULE_READ)?;
-    // SAFETY: null, or the key's value, which stays where and as it is while the key is open; as the context is borrowed
-    // exclusively, nothing else is open.
-    Ok(unsafe { held.as_ref() }.map(look))
+/// When it holds a value of another type.
+pub fn read<T>(ctx: &mut Context, name: Arg<'_>, read: impl FnOnce(&Value) -> T) -> Result<Option<T>, WrongType> {
+    let (_open, value) = Handle::open(ctx, name, raw::REDISMODULE_READ)?;
+    // SAFETY: null, or the value of the key, which stays in place and unchanged while the key is open; as the context is
+    // borrowed exclusively, no other key is open.
+    Ok(unsafe { value.as_ref() }.map(read))
 }
 
-/// Shows to `look` what a key of the server's own type string holds, and when it expires, in milliseconds since the epoch;
-/// if there is one of this name, it has this length, and it expires. A string of another length is not even read: a server may change the form in which it keeps one that is
-/// read in place, say from a number to bytes, and what belongs to others is to stay as it is.
-pub fn text_that_expires<T>(
+/// Reads a string key of length `len` that has an expiry, with its expiry in milliseconds since the epoch; `None` for any
+/// other key. Strings of other lengths are not even read: a server may convert a string that is read in place, say from a
+/// number to bytes, and keys of others are left alone.
+pub fn expiring_string<T>(
     ctx: &mut Context,
     name: Arg<'_>,
     len: usize,
-    look: impl FnOnce(&[u8], u64) -> T,
+    read: impl FnOnce(&[u8], u64) -> T,
 ) -> Option<T> {
     let mode = raw::REDISMODULE_READ.cast_signed();
-    // SAFETY: the context and the name are valid as long as the command runs. The key is open for reading, which is asked
-    // for, or null, which is of another type. Of a string the server answers where its bytes are; they stay there and as
-    // they are until the key is closed, since `look` cannot ask anything of the server meanwhile.
+    // SAFETY: the context and the name are valid as long as the command runs. The key is open for reading, which is the mode
+    // asked for, or null, which has another type. The bytes of the string stay in place and unchanged until the key is
+    // closed, since `read` cannot call the server.
     unsafe {
         let open = Handle::open_any(ctx, name, raw::REDISMODULE_READ);
         if api!(RedisModule_KeyType)(open.0) != KEYTYPE_STRING || api!(RedisModule_ValueLength)(open.0) != len {
@@ -98,18 +116,17 @@ pub fn text_that_expires<T>(
         let expires_at = u64::try_from(api!(RedisModule_GetAbsExpire)(open.0)).ok()?;
         let mut len = 0;
         let text = api!(RedisModule_StringDMA)(open.0, &raw mut len, mode);
-        Some(look(std::slice::from_raw_parts(text.cast(), len), expires_at))
+        Some(read(std::slice::from_raw_parts(text.cast(), len), expires_at))
     }
 }
 
-/// A key open for writing that holds a limiter, the limits of a policy, or nothing. As long as it is open, no other of
-/// the same name is, which would be a second way to the same value: [`Self::open`] borrows the context for as long, and
-/// [`Self::open_all`] opens different keys only.
+/// A key that is open for writing. While it is open, no other of the same name is, which would be a second reference to
+/// the same value: [`Self::open`] borrows the context for as long, and [`Self::open_all`] opens different keys only.
 pub struct Key<'a> {
     handle: Handle,
-    /// What the key holds, or null.
-    held: *mut Held,
-    /// What its logs take, as far as it has been counted.
+    /// The value, or null if the key does not exist.
+    value: *mut Value,
+    /// The bytes that its logs take, as they were last counted.
     log_bytes: usize,
     name: Arg<'a>,
     ctx: &'a Context,
@@ -119,130 +136,123 @@ impl<'a> Key<'a> {
     /// Opens the key.
     ///
     /// # Errors
-    /// When it holds something that is not ours.
+    /// When it holds a value of another type.
     #[inline(always)]
-    pub fn open(ctx: &'a mut Context, name: Arg<'a>) -> Result<Self, Foreign> {
+    pub fn open(ctx: &'a mut Context, name: Arg<'a>) -> Result<Self, WrongType> {
         Self::open_one(ctx, name)
     }
 
-    /// Opens the key, and makes it hold this in place of whatever it held, as it then will everywhere. Something is to be
-    /// taken from it at once, by which it comes to expire.
-    pub fn replace(ctx: &'a mut Context, name: Arg<'a>, held: Held) -> Self {
-        let mut key = Self::open_foreign(ctx, name);
-        if listeners::may_be_there(key.ctx) {
-            for fact in state_facts(&held) {
-                key.ctx.replicate(APPLY, name, &fact);
-            }
-        }
-        key.set(held);
+    /// Opens the key and replaces its value, of whatever type, here and on replicas. A request that takes something has to
+    /// follow, which sets the expiry.
+    pub fn replace(ctx: &'a mut Context, name: Arg<'a>, value: Value) -> Self {
+        let mut key = Self::open_wrong_type(ctx, name);
+        consumers::replaced(key.ctx, name, || effect::recreate(&value));
+        key.set(value);
         key
     }
 
-    /// Opens several keys. For those in the places that `is_replaced` tells, it does not matter what they hold.
+    /// Opens several keys. Those for whose index `is_replaced` holds may have any type.
     ///
     /// # Errors
-    /// When one of the others holds something that is not ours, or one is named twice.
+    /// When another key holds a value of another type, or a key is given twice.
     pub fn open_all(
         ctx: &'a mut Context,
         names: impl ExactSizeIterator<Item = Arg<'a>>,
         is_replaced: impl Fn(usize) -> bool,
-    ) -> Result<PerLimit<Self>, CannotOpen<'a>> {
+    ) -> Result<PerLimit<Self>, OpenError<'a>> {
         let ctx = &*ctx;
         let mut keys: PerLimit<Self> = PerLimit::with_capacity(names.len());
         for name in names {
             let bytes = name.bytes();
             if keys.iter().any(|key| key.name.bytes() == bytes) {
-                return Err(CannotOpen::Twice(name));
+                return Err(OpenError::DuplicateKey(name));
             }
             match Self::open_one(ctx, name) {
                 Ok(key) => keys.push(key),
-                Err(Foreign) if is_replaced(keys.len()) => keys.push(Self::open_foreign(ctx, name)),
-                Err(Foreign) => return Err(CannotOpen::Foreign(name)),
+                Err(WrongType) if is_replaced(keys.len()) => keys.push(Self::open_wrong_type(ctx, name)),
+                Err(WrongType) => return Err(OpenError::WrongType(name)),
             }
         }
         Ok(keys)
     }
 
     #[inline(always)]
-    fn open_one(ctx: &'a Context, name: Arg<'a>) -> Result<Self, Foreign> {
-        let (handle, held) = Handle::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)?;
-        let mut key = Self { handle, held, log_bytes: 0, name, ctx };
+    fn open_one(ctx: &'a Context, name: Arg<'a>) -> Result<Self, WrongType> {
+        let (handle, value) = Handle::open(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE)?;
+        let mut key = Self { handle, value, log_bytes: 0, name, ctx };
         key.log_bytes = key.current_log_bytes();
         Ok(key)
     }
 
-    /// Opens a key that holds something which is not ours, as if it held nothing.
+    /// Opens a key of another type as if it did not exist.
     #[cold]
-    fn open_foreign(ctx: &'a Context, name: Arg<'a>) -> Self {
+    fn open_wrong_type(ctx: &'a Context, name: Arg<'a>) -> Self {
         let handle = Handle::open_any(ctx, name, raw::REDISMODULE_READ | raw::REDISMODULE_WRITE);
-        Self { handle, held: ptr::null_mut(), log_bytes: 0, name, ctx }
+        Self { handle, value: ptr::null_mut(), log_bytes: 0, name, ctx }
     }
 
-    /// What the key holds, if it holds anything.
-    pub fn held(&mut self) -> Option<&mut Held> {
-        // SAFETY: null, or the key's value, which stays where it is as long as the key is open and not set. The
-        // reference is the only one, as `&mut self` is, and as no other key of the name is open.
-        unsafe { self.held.as_mut() }
+    /// The name of the key.
+    pub const fn name(&self) -> Arg<'a> {
+        self.name
     }
 
-    /// Makes the key hold this, in place of what it held.
-    pub fn set(&mut self, held: Held) {
-        self.count_log_bytes();
-        let value = make_value(held);
-        // SAFETY: the key is open for writing; the server owns the value from here on, and gives it to `free`, as it does
-        // with the one that the key had.
-        let done =
-            unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle.0, TYPE.load(Ordering::Relaxed), value.cast()) };
-        if done == OK {
-            self.held = value;
-            self.log_bytes = self.current_log_bytes();
-        } else {
-            // SAFETY: the server did not take the value.
-            unsafe { free_value(value) };
+    /// The context that the key was opened with.
+    pub const fn context(&self) -> &'a Context {
+        self.ctx
+    }
+
+    #[inline(always)]
+    fn current_log_bytes(&mut self) -> usize {
+        match self.value() {
+            Some(value) => value.log_bytes(),
+            None => 0,
         }
     }
 
-    /// Says under which policy the limits that the key holds are used from now on.
+    /// Counts the bytes that the logs of the key take now.
+    #[inline(always)]
+    fn count_log_bytes(&mut self) {
+        let now = self.current_log_bytes();
+        keys::log_bytes_changed(self.log_bytes, now);
+        self.log_bytes = now;
+    }
+}
+
+impl OpenKey for Key<'_> {
+    #[inline(always)]
+    fn value(&mut self) -> Option<&mut Value> {
+        // SAFETY: null, or the value of the key, which stays in place while the key is open and not set. The reference is the
+        // only one, as `&mut self` is, and as no other key of the name is open.
+        unsafe { self.value.as_mut() }
+    }
+
+    fn set(&mut self, value: Value) {
+        self.count_log_bytes();
+        let value = into_raw(value);
+        // SAFETY: the key is open for writing; the server owns the value from here on, and frees the old one.
+        let done =
+            unsafe { api!(RedisModule_ModuleTypeSetValue)(self.handle.0, TYPE.load(Ordering::Relaxed), value.cast()) };
+        if done == OK {
+            self.value = value;
+            self.log_bytes = self.current_log_bytes();
+        } else {
+            // SAFETY: the server did not take the value.
+            unsafe { free_raw(value) };
+        }
+    }
+
     #[inline]
-    pub fn put_under(&mut self, policy: &PolicyName) {
-        match self.held() {
-            Some(Held::Policy(limits)) if limits.policy() != policy => {
-                limits.put_under(live::moved(limits.policy(), policy.clone()));
+    fn set_policy(&mut self, policy: &PolicyName) {
+        match self.value() {
+            Some(Value::Policy(limits)) if limits.policy() != policy => {
+                limits.set_policy(keys::moved(limits.policy(), policy.clone()));
             }
             _ => {}
         }
     }
 
-    /// As [`Self::put_under`], by the policy's name as text.
-    pub fn put_under_named(&mut self, policy: &str) {
-        let is_under_it = self.held().and_then(|held| held.policy()).is_some_and(|it| **it == *policy);
-        if is_under_it {
-            return;
-        }
-        if let Some(policy) = PolicyName::new(policy.as_bytes()) {
-            self.put_under(&policy);
-        }
-    }
-
-    #[inline(always)]
-    fn current_log_bytes(&mut self) -> usize {
-        match self.held() {
-            Some(held) => held.log_bytes(),
-            None => 0,
-        }
-    }
-
-    /// Counts what the logs of the key take now.
-    #[inline(always)]
-    fn count_log_bytes(&mut self) {
-        let now = self.current_log_bytes();
-        live::log_bytes_changed(self.log_bytes, now);
-        self.log_bytes = now;
-    }
-
-    /// Lets the key live until what it holds is idle, and hardly longer.
-    pub fn keep_until(&mut self, idle_at: Micros) {
-        let needed = i64::try_from(idle_at.div_ceil(1_000)).unwrap_or(i64::MAX - SPARE_MILLIS);
+    fn set_expire_at(&mut self, time: Micros) {
+        let needed = i64::try_from(time.div_ceil(1_000)).unwrap_or(i64::MAX - SPARE_MILLIS);
         let latest = needed + SPARE_MILLIS;
         // SAFETY: the key is open for writing; the server answers -1 if it has no expiry.
         unsafe {
@@ -251,45 +261,10 @@ impl<'a> Key<'a> {
             }
         }
     }
-
-    /// Tells those who watch or cache the key that it changed, and the replicas and the append-only file, if there are
-    /// any, what happened to it.
-    pub fn changed<F: AsRef<[u8]>>(&self, fact: impl FnOnce() -> F) {
-        self.ctx.signal_modified(self.name);
-        if listeners::may_be_there(self.ctx) {
-            self.ctx.replicate(APPLY, self.name, fact().as_ref());
-        } else {
-            self.ctx.count_change();
-        }
-    }
-
-    /// As [`Self::changed`] for several keys to which something happened at once; `fact` tells what happened to the one
-    /// in each place.
-    pub fn all_changed<F: AsRef<[u8]>>(keys: &[Self], fact: impl Fn(usize) -> F) {
-        let Some(ctx) = keys.first().map(|key| key.ctx) else { return };
-        for key in keys {
-            ctx.signal_modified(key.name);
-        }
-        if !listeners::may_be_there(ctx) {
-            return ctx.count_change();
-        }
-        let facts: Vec<F> = (0..keys.len()).map(fact).collect();
-        let words = keys.iter().zip(&facts).flat_map(|(key, fact)| [key.name.bytes(), fact.as_ref()]);
-        ctx.replicate_words(APPLY, words);
-    }
-
-    /// As [`Self::changed`], of several keys, when the command that is running is itself the news.
-    pub fn all_changed_by_this_command(keys: &[Self]) {
-        let Some(ctx) = keys.first().map(|key| key.ctx) else { return };
-        for key in keys {
-            ctx.signal_modified(key.name);
-        }
-        ctx.replicate_verbatim();
-    }
 }
 
 impl Drop for Key<'_> {
-    /// However the key was changed, and even if that was cut short.
+    /// Counts however the key was changed, even if a panic interrupted that.
     #[inline(always)]
     fn drop(&mut self) {
         self.count_log_bytes();

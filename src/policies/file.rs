@@ -1,4 +1,4 @@
-//! The policy file: read when the server starts, when the file changes, and when it is told to.
+//! The policy file: read when the module is loaded, when the file changes, and by `RL.POLICY LOAD`.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -6,38 +6,38 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::replacement::Replacement;
-use super::set::Policies;
+use super::atomic_replace::Replacement;
+use super::collection::Policies;
 
-/// More than a file of policies ever has: something else was named by mistake.
+/// Larger than any policy file: another file was named by mistake.
 const MAX_SIZE: u64 = 16 << 20;
 
-/// How long a file must have been left alone before it is read without anybody having asked: it may be half written.
+/// How long a changed file must be unchanged before it is read: it may be half written.
 const SETTLED: Duration = Duration::from_millis(100);
-/// The same for a file whose last line has no end, or which is empty. Such a line may be a part of one, and mean something
-/// else: `1` of `1d`. And a file that is written in place is empty first.
+/// The same for a file that is empty or whose last line has no line break. Such a line may be cut, and mean something else:
+/// `1` of `1d`. A file that is written in place is empty at first.
 const SETTLED_WITHOUT_END: Duration = Duration::from_secs(2);
 
-const TOO_LARGE: &str = "too large for a file of policies";
-const CHANGED: &str = "changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since";
-const REFUSED: &str = "changed since it was read, and refused; correct it, or remove it and save again";
+const TOO_LARGE: &str = "too large for a policy file";
+const CHANGED: &str = "changed since it was loaded; RL.POLICY LOAD loads it, and discards what was set since";
+const REFUSED: &str = "changed since it was loaded, and is invalid; correct it, or remove it and save again";
 
-/// The file, and what was last seen of it.
+/// The policy file, and what was last read of it.
 pub struct PolicyFile {
     path: PathBuf,
-    /// How it looked when it was last read; `None` if it is to be read again in any case.
+    /// Its stamp when it was last read; `None` if it is to be read in any case.
     seen: Option<Stamp>,
-    /// The text of the policies that were read last. To read it again would change nothing.
+    /// The text that was last loaded. Loading it again would change nothing.
     text: Option<Vec<u8>>,
-    /// What was refused since then, and told in the log. There is nothing new to say of it.
+    /// What was refused since then. It has been logged, and is not logged again.
     refused: Option<Refused>,
 }
 
-/// A file that is not in force.
+/// A file that was refused.
 enum Refused {
-    /// It could be read, and this is its text.
+    /// It has this text, which is invalid.
     Text(Vec<u8>),
-    /// It could not be read, for this reason.
+    /// It cannot be read, for this reason.
     Unreadable(String),
 }
 
@@ -51,7 +51,7 @@ impl Refused {
     }
 }
 
-/// What is different when a file has changed.
+/// Metadata that differ after a change of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -72,7 +72,7 @@ impl Stamp {
 }
 
 impl PolicyFile {
-    /// A file that has not been read yet. Wherever the server goes from here, it stays the same.
+    /// A file that has not been read yet. A relative path is resolved now, since the server may change its folder.
     pub fn new(path: PathBuf) -> Self {
         let path = std::path::absolute(&path).unwrap_or(path);
         Self { path, seen: None, text: None, refused: None }
@@ -81,14 +81,14 @@ impl PolicyFile {
     /// Reads it.
     ///
     /// # Errors
-    /// When it cannot be read, or any line is bad: what is wrong, with the file's name.
+    /// When it cannot be read, or a line is invalid, with the name of the file.
     pub fn load(&mut self) -> Result<Policies, String> {
-        // It is looked at once more, so that the log tells of what is wrong with it too.
+        // It is read by the next check as well, which logs what is wrong with it.
         self.seen = None;
-        self.take(read(&self.path)).map_err(|(_, problem)| problem)
+        self.parse(read(&self.path)).map_err(|(_, problem)| problem)
     }
 
-    /// Reads it if it has changed since it was last read, and has been left alone for a moment.
+    /// Reads it if it has changed since it was last read, and is unchanged for a moment.
     ///
     /// # Errors
     /// As for [`Self::load`], once for each change.
@@ -97,7 +97,7 @@ impl PolicyFile {
         if self.seen.is_some() && self.seen == found.as_ref().map(Stamp::of) {
             return None;
         }
-        // What was read may be another file than the one that was found, or it was written to in between.
+        // The file may be replaced or written to between the two calls: the metadata after reading count.
         let (text, found) = match read_with_metadata(&self.path) {
             Ok((text, read)) => (Ok(text), Some(read)),
             Err(error) => (Err(error), found),
@@ -107,7 +107,7 @@ impl PolicyFile {
         if found.as_ref().is_some_and(|file| age(file) < settled) {
             return None;
         }
-        // What could not be read may be readable next time, without having changed.
+        // A file that cannot be read may be readable next time without a change.
         self.seen = found.filter(|_| text.is_ok()).as_ref().map(Stamp::of);
         let is_known = match &self.refused {
             Some(refused) => refused.is_the_same(&text),
@@ -116,14 +116,14 @@ impl PolicyFile {
         if is_known {
             return None;
         }
-        Some(self.take(text).map_err(|(refused, problem)| {
+        Some(self.parse(text).map_err(|(refused, problem)| {
             self.refused = Some(refused);
             problem
         }))
     }
 
-    /// Makes policies of what was read, or says what is wrong with it.
-    fn take(&mut self, text: io::Result<Vec<u8>>) -> Result<Policies, (Refused, String)> {
+    /// Parses what was read.
+    fn parse(&mut self, text: io::Result<Vec<u8>>) -> Result<Policies, (Refused, String)> {
         let (refused, problem) = match text {
             Err(error) => (Refused::Unreadable(error.to_string()), error.to_string()),
             Ok(text) => match Policies::parse(&text) {
@@ -137,10 +137,10 @@ impl PolicyFile {
         Err((refused, self.problem(&problem)))
     }
 
-    /// Writes it anew: at once or not at all. Its permissions stay; its owner is the server's from then on.
+    /// Replaces it atomically. Its permissions stay; its owner becomes the server's user.
     ///
     /// # Errors
-    /// When it cannot be written, or is neither what was read last nor gone: then it is as it was.
+    /// When it cannot be written, or has changed since it was loaded: then it is as it was.
     pub fn save(&mut self, policies: &Policies) -> Result<(), String> {
         let text = policies.to_text().into_bytes();
         if text.len() as u64 > MAX_SIZE {
@@ -148,7 +148,7 @@ impl PolicyFile {
         }
         let is_there = self.expect_unchanged()?;
         let replacement = Replacement::write(&self.path, &text).map_err(|error| self.problem(&error.to_string()))?;
-        // The disk may have taken a while: what is there now counts.
+        // Writing may have taken a while: the file that is there now counts.
         let saved =
             if is_there { replacement.replace(|found| read(found).ok() == self.text) } else { replacement.create() };
         if !saved.map_err(|error| self.problem(&error.to_string()))? {
@@ -158,7 +158,7 @@ impl PolicyFile {
         Ok(())
     }
 
-    /// Only a file that is what was read last, or that is not there, may be replaced. Returns whether it is there.
+    /// Only a file that is unchanged since it was loaded, or missing, may be replaced. Returns whether it exists.
     fn expect_unchanged(&self) -> Result<bool, String> {
         match read(&self.path) {
             Ok(found) if self.text.as_ref() == Some(&found) => Ok(true),
@@ -167,8 +167,8 @@ impl PolicyFile {
                 _ => Err(self.problem(CHANGED)),
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            // Whatever it is, it is somebody else's.
-            Err(error) => Err(self.problem(&format!("{error}; it is not overwritten"))),
+            // Whatever it is, it is not ours.
+            Err(error) => Err(self.problem(&format!("{error}; not overwritten"))),
         }
     }
 
@@ -177,8 +177,8 @@ impl PolicyFile {
     }
 }
 
-/// How long ago a file was written to. One from the future is taken for as old as it is early: the clocks of servers and of
-/// their disks are a little apart, or one of them was set.
+/// The time since a file was written to. The time until then if that is in the future: the clocks of servers and of their
+/// disks differ a little, or one was set.
 fn age(file: &Metadata) -> Duration {
     let Ok(modified) = file.modified() else { return Duration::MAX };
     SystemTime::now().duration_since(modified).unwrap_or_else(|early| early.duration())
@@ -188,19 +188,19 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     read_with_metadata(path).map(|(text, _)| text)
 }
 
-/// Reads a file, and then its metadata, which shows if it was written to meanwhile.
+/// Reads a file, and its metadata after that, which show a write in between.
 fn read_with_metadata(path: &Path) -> io::Result<(Vec<u8>, Metadata)> {
     let expect_regular =
         |found: &Metadata| if found.is_file() { Ok(()) } else { Err(io::Error::other("not a regular file")) };
-    // To open a device may already do something.
+    // Opening a device may have side effects.
     expect_regular(&fs::metadata(path)?)?;
-    // It may be another by now, and to open a pipe would wait until somebody writes to it.
+    // It may be another file by now, and opening a pipe would block.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let found = file.metadata()?;
     expect_regular(&found)?;
     let (mut size, mut text) = (found.size(), Vec::new());
     if size <= MAX_SIZE {
-        // It may be growing.
+        // It may grow.
         size = (&file).take(MAX_SIZE + 1).read_to_end(&mut text)? as u64;
     }
     if size > MAX_SIZE {
@@ -215,11 +215,11 @@ mod tests {
     use std::thread;
     use std::time::Instant;
 
-    use super::super::replacement::tests::Folder;
+    use super::super::atomic_replace::tests::Folder;
     use super::*;
 
     #[test]
-    fn a_file_that_is_made_anew_in_place_is_never_read_while_it_is_empty() {
+    fn a_file_that_is_rewritten_in_place_is_never_read_while_it_is_empty() {
         let folder = Folder::new("made");
         folder.edit("login SLIDINGLOG 5 1m\n");
         let mut file = PolicyFile::new(folder.file.clone());
@@ -230,7 +230,7 @@ mod tests {
                 while !is_over.load(Ordering::Relaxed) {
                     let _ = fs::remove_file(&folder.file);
                     thread::sleep(Duration::from_micros(100));
-                    // Which is empty for a moment.
+                    // The file is empty for a moment.
                     fs::write(&folder.file, "login SLIDINGLOG 7 1m\n").expect("written");
                 }
             });
@@ -241,19 +241,19 @@ mod tests {
                 empty += usize::from(loaded.is_some_and(|policies| policies.iter().len() == 0));
             }
             is_over.store(true, Ordering::Relaxed);
-            assert_eq!(empty, 0, "a file was taken for empty");
+            assert_eq!(empty, 0, "an empty file was read");
         });
     }
 
     #[test]
-    fn an_edit_that_comes_while_the_file_is_saved_is_never_lost() {
+    fn an_edit_while_the_file_is_saved_is_never_lost() {
         const EDIT: &str = "login SLIDINGLOG 7 1m\n";
         let folder = Folder::new("save");
         let is_being_saved = || {
             let mut names = fs::read_dir(&folder.path).expect("a folder").flatten().map(|entry| entry.file_name());
             names.any(|name| name.to_string_lossy().contains(".tmp-"))
         };
-        // Large enough for the disk to take a while.
+        // Large enough for writing to take a while.
         let text: Vec<String> = (0..20_000).map(|number| format!("policy{number} SLIDINGLOG 5 1m")).collect();
         let policies = Policies::parse(text.join("\n").as_bytes()).expect("policies");
         for round in 0..20 {
@@ -266,7 +266,7 @@ mod tests {
             let is_saved = AtomicBool::new(false);
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    // On a busy machine it may have been too quick to be seen: then the edit comes after it.
+                    // On a busy machine saving may end unseen: then the edit comes after it.
                     while !is_being_saved() && !is_saved.load(Ordering::Relaxed) {
                         thread::yield_now();
                     }

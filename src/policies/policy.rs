@@ -1,52 +1,53 @@
-//! A named policy: the limits that a request has to meet, written as `ALGORITHM a b [ALGORITHM a b …]`.
+//! A policy: the limits of a request, written as `ALGORITHM a b [ALGORITHM a b …]`.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::limiter::{Algorithm, BadArgument, PolicyName, Quota, Quoted, MAX_LIMITS};
-use crate::stats::Tally;
+use limiter::{Algorithm, ArgumentError, PolicyName, Quota, Quoted, MAX_LIMITS};
 
-/// The longest parameter: it is kept as it was written, with all its zeros.
+use crate::stats::Counters;
+
+/// The length of the longest parameter. It is kept as it was written, including zeros.
 const MAX_PARAMETER: usize = 64;
 
-/// The limits of a policy, and how they were written.
+/// A policy: its limits, and how they were written.
 #[derive(Debug, Clone)]
 pub struct Policy {
     limits: Arc<CountedLimits>,
-    /// Separated by blanks.
+    /// Words separated by spaces.
     definition: Box<str>,
 }
 
-/// What a request under a policy has to meet, and where it is counted what became of it.
+/// The limits of a policy, and its counters.
 #[derive(Debug)]
 pub struct CountedLimits {
     /// The limits.
     pub quotas: Box<[Quota]>,
-    /// Where it is counted.
-    pub tally: Arc<Tally>,
+    /// The counters of requests under the policy.
+    pub counters: Arc<Counters>,
 }
 
-/// Why something is no policy.
+/// Why a policy is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the messages say it
-pub enum BadPolicy {
+#[allow(missing_docs)] // the messages explain the variants
+pub enum PolicyError {
     Name(Vec<u8>),
     NoLimits,
     TooManyLimits,
     Incomplete { limit: usize },
     TooLong { limit: usize, given: Vec<u8> },
-    Limit { limit: usize, problem: BadLimit },
+    Limit { limit: usize, problem: LimitError },
 }
 
-/// Why something is no limit.
+/// Why a limit is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the messages say it
-pub enum BadLimit {
+#[allow(missing_docs)] // the messages explain the variants
+pub enum LimitError {
     Algorithm(Vec<u8>),
-    Argument(BadArgument),
+    Argument(ArgumentError),
 }
 
-impl fmt::Display for BadPolicy {
+impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => write!(
@@ -55,7 +56,7 @@ impl fmt::Display for BadPolicy {
                 Quoted(name),
                 PolicyName::MAX
             ),
-            Self::NoLimits => f.write_str("a policy needs a limit: ALGORITHM a b"),
+            Self::NoLimits => f.write_str("a policy requires at least one limit: ALGORITHM a b"),
             Self::TooManyLimits => write!(f, "a policy has at most {MAX_LIMITS} limits"),
             Self::Incomplete { limit } => write!(f, "limit {limit} is incomplete: expected ALGORITHM a b"),
             Self::TooLong { limit, given } => {
@@ -66,7 +67,7 @@ impl fmt::Display for BadPolicy {
     }
 }
 
-impl fmt::Display for BadLimit {
+impl fmt::Display for LimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Algorithm(given) => {
@@ -74,45 +75,47 @@ impl fmt::Display for BadLimit {
                 let [others @ .., last] = Algorithm::ALL.map(Algorithm::name);
                 write!(f, "{} or {last}", others.join(", "))
             }
-            Self::Argument(bad) => bad.fmt(f),
+            Self::Argument(error) => error.fmt(f),
         }
     }
 }
 
-/// Reads a limit, as it stands in a policy and in `RL.ALL`.
+/// Reads a limit of a policy or of `RL.ALL`.
 ///
 /// # Errors
-/// When there is no such algorithm, or a parameter is not of its form or out of its range.
-pub fn parse_limit(algorithm: &[u8], a: &[u8], b: &[u8]) -> Result<Quota, BadLimit> {
-    let algorithm = Algorithm::named(algorithm).ok_or_else(|| BadLimit::Algorithm(algorithm.to_vec()))?;
-    Quota::parse(algorithm, a, b).map_err(BadLimit::Argument)
+/// When the algorithm is unknown, or a parameter is malformed or out of range.
+pub fn parse_limit(algorithm: &[u8], a: &[u8], b: &[u8]) -> Result<Quota, LimitError> {
+    let algorithm = Algorithm::named(algorithm).ok_or_else(|| LimitError::Algorithm(algorithm.to_vec()))?;
+    Quota::parse(algorithm, a, b).map_err(LimitError::Argument)
 }
 
 /// Reads the name of a policy.
 ///
 /// # Errors
-/// When it is none.
-pub fn parse_name(name: &[u8]) -> Result<PolicyName, BadPolicy> {
-    PolicyName::new(name).ok_or_else(|| BadPolicy::Name(name.to_vec()))
+/// When it is no valid name.
+pub fn parse_name(name: &[u8]) -> Result<PolicyName, PolicyError> {
+    PolicyName::new(name).ok_or_else(|| PolicyError::Name(name.to_vec()))
 }
 
 impl Policy {
     /// Reads the words of a definition.
     ///
     /// # Errors
-    /// When they are no list of limits.
-    pub fn parse<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Result<Self, BadPolicy> {
+    /// When a limit is invalid, or there is none.
+    pub fn parse<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Result<Self, PolicyError> {
         let (mut quotas, mut definition) = (Vec::new(), String::new());
         while let Some(algorithm) = words.next() {
             let limit = quotas.len() + 1;
             if limit > MAX_LIMITS {
-                return Err(BadPolicy::TooManyLimits);
+                return Err(PolicyError::TooManyLimits);
             }
-            let (Some(a), Some(b)) = (words.next(), words.next()) else { return Err(BadPolicy::Incomplete { limit }) };
+            let (Some(a), Some(b)) = (words.next(), words.next()) else {
+                return Err(PolicyError::Incomplete { limit });
+            };
             if let Some(long) = [a, b].into_iter().find(|parameter| parameter.len() > MAX_PARAMETER) {
-                return Err(BadPolicy::TooLong { limit, given: long.to_vec() });
+                return Err(PolicyError::TooLong { limit, given: long.to_vec() });
             }
-            let quota = parse_limit(algorithm, a, b).map_err(|problem| BadPolicy::Limit { limit, problem })?;
+            let quota = parse_limit(algorithm, a, b).map_err(|problem| PolicyError::Limit { limit, problem })?;
             quotas.push(quota);
             // A valid parameter consists of digits, letters, points and slashes.
             for word in [quota.algorithm().name().as_bytes(), a, b] {
@@ -123,9 +126,9 @@ impl Policy {
             }
         }
         if quotas.is_empty() {
-            return Err(BadPolicy::NoLimits);
+            return Err(PolicyError::NoLimits);
         }
-        let limits = CountedLimits { quotas: quotas.into(), tally: Arc::default() };
+        let limits = CountedLimits { quotas: quotas.into(), counters: Arc::default() };
         Ok(Self { limits: Arc::new(limits), definition: definition.into() })
     }
 
@@ -134,20 +137,20 @@ impl Policy {
         &self.limits
     }
 
-    /// Makes it be counted where the policy is that it replaces. It has just been made, and nobody uses it yet.
-    pub(super) fn count_on(&mut self, replaced: &Self) {
+    /// Continues the counters of the policy that it replaces. Only for a policy that has just been parsed.
+    pub(super) fn continue_counters(&mut self, replaced: &Self) {
         if let Some(limits) = Arc::get_mut(&mut self.limits) {
-            limits.tally = Arc::clone(&replaced.limits.tally);
+            limits.counters = Arc::clone(&replaced.limits.counters);
         }
     }
 
-    /// Its limits as they were written, separated by blanks.
+    /// Its limits as they were written, as words separated by spaces.
     pub fn definition(&self) -> &str {
         &self.definition
     }
 }
 
-/// What is written alike is alike.
+/// Policies are equal if they are written alike.
 impl PartialEq for Policy {
     fn eq(&self, other: &Self) -> bool {
         self.definition == other.definition

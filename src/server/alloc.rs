@@ -1,17 +1,16 @@
-//! Memory comes from the server, so that `maxmemory`, `MEMORY USAGE` and defragmentation see it.
+//! The allocator: memory comes from the server, so that `maxmemory`, `MEMORY USAGE` and defragmentation include it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use redis_module::raw;
 
-/// The server's allocator where there is a server, the system's where there is none: in tests that link the library.
+/// The server's allocator; without a server, in tests that link the library, the system's.
 pub struct ServerAllocator;
 
-/// What the server's allocator aligns to in every build: one that keeps the size before each piece of memory does not
-/// align it any further.
+/// What the server's allocator aligns to in every build: one that stores the size before each allocation aligns to no more.
 const SERVER_ALIGNMENT: usize = 8;
 
-/// Whether memory of this layout is the server's. It never changes for a piece of memory: the functions are filled in
+/// Whether memory of this layout is the server's. The answer never changes for an allocation: the functions are filled in
 /// before anything is allocated in a server, and never otherwise.
 fn is_the_servers(layout: Layout) -> bool {
     // SAFETY: read-only access to a value that is written once, before any code that allocates runs.

@@ -1,13 +1,13 @@
-//! Access to the functions that the server offers, and its constants in the types that they are used with.
+//! The functions of the module API, and its constants in the types that they are used with.
 
 use std::ffi::c_int;
 
 use redis_module::raw;
 
-/// What most functions answer when they did what they were asked to.
+/// Success, from most functions.
 #[allow(clippy::cast_possible_truncation)] // it is 0
 pub const OK: c_int = raw::REDISMODULE_OK as c_int;
-/// What they answer when they did not.
+/// Failure, from most functions.
 #[allow(clippy::cast_possible_truncation)] // it is 1
 pub const ERR: c_int = raw::REDISMODULE_ERR as c_int;
 /// The type of a key that does not exist.
@@ -17,7 +17,7 @@ pub const KEYTYPE_EMPTY: c_int = raw::REDISMODULE_KEYTYPE_EMPTY as c_int;
 #[allow(clippy::cast_possible_truncation)] // it is 1
 pub const KEYTYPE_STRING: c_int = raw::REDISMODULE_KEYTYPE_STRING as c_int;
 
-/// Before the keys of a snapshot.
+/// Auxiliary data goes before the keys of an RDB file.
 #[allow(clippy::cast_possible_truncation)] // it is 1
 pub const BEFORE_KEYS: c_int = raw::REDISMODULE_AUX_BEFORE_RDB as c_int;
 
@@ -25,16 +25,16 @@ macro_rules! functions {
     ($($name:ident)*) => {
         const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-        /// One of the functions that the server does not have, if there is any.
+        /// A function that the server does not have, if there is one.
         pub fn missing() -> Option<&'static str> {
-            // SAFETY: only reads what the server filled in before it called anything of ours.
+            // SAFETY: only reads what the server filled in when the module was initialised.
             let found = unsafe { [$((stringify!($name), { raw::$name }.is_some())),*] };
             found.into_iter().find_map(|(name, is_there)| (!is_there).then_some(name))
         }
     };
 }
 
-// All that is called, and every supported server has. The module does not load where one of them is missing.
+// All functions that are called, which every supported server has. The module does not load if one is missing.
 functions! {
     RedisModule_ACLCheckCommandPermissions
     RedisModule_ACLCheckKeyPermissions
@@ -108,8 +108,8 @@ functions! {
     RedisModule_ValueLength
 }
 
-/// Whether the function is among those that are looked for when the module is loaded.
-pub const fn is_looked_for(name: &str) -> bool {
+/// Whether the function is checked for when the module is loaded.
+pub const fn is_checked(name: &str) -> bool {
     let mut at = 0;
     while at < NAMES.len() {
         if equal(NAMES[at].as_bytes(), name.as_bytes()) {
@@ -128,11 +128,11 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// A function of the module API. Sound to use in any code that runs after the module was loaded, which it is not where
-/// the function is missing: so nothing is checked here again, on the way of every request.
+/// A function of the module API. The module is not loaded where one is missing, so in code that runs afterwards it need not
+/// be checked again, on the path of every request.
 macro_rules! api {
     ($name:ident) => {{
-        const { assert!($crate::server::api::is_looked_for(stringify!($name))) };
+        const { assert!($crate::server::api::is_checked(stringify!($name))) };
         redis_module::raw::$name.unwrap_unchecked()
     }};
 }
@@ -143,19 +143,19 @@ pub(crate) use api;
 mod tests {
     use serial_test::serial;
 
-    use super::{is_looked_for, missing};
+    use super::{is_checked, missing};
 
     #[test]
     #[serial(functions)]
-    fn what_the_server_does_not_have_is_named() {
-        // Here there is no server at all.
+    fn a_missing_function_is_named() {
+        // Without a server all are missing.
         assert_eq!(missing(), Some("RedisModule_ACLCheckCommandPermissions"));
     }
 
     #[test]
-    fn only_whole_names_are_known() {
-        assert!(is_looked_for("RedisModule_OpenKey"));
-        assert!(!is_looked_for("RedisModule_Open"));
-        assert!(!is_looked_for("RedisModule_OpenKeyNow"));
+    fn only_whole_names_match() {
+        assert!(is_checked("RedisModule_OpenKey"));
+        assert!(!is_checked("RedisModule_Open"));
+        assert!(!is_checked("RedisModule_OpenKeyNow"));
     }
 }

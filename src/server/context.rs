@@ -1,11 +1,93 @@
-//! What a running command can ask of the server.
+//! What running code gets from the server and can ask of it: the arguments, the time, replies, replication.
 
-use std::ffi::{c_long, CStr, CString};
+use std::ffi::{c_int, c_long, CStr, CString};
+use std::marker::PhantomData;
 use std::ptr;
 
+use limiter::{Micros, MAX_TIME};
 use redis_module::raw;
 
-use super::{api, Arg};
+use super::api;
+use crate::error::Error;
+
+/// The arguments of the running call. The first argument of a command is its name.
+#[derive(Clone, Copy)]
+pub struct Args<'a> {
+    strings: &'a [*mut raw::RedisModuleString],
+}
+
+/// One argument.
+#[derive(Clone, Copy)]
+pub struct Arg<'a> {
+    string: *mut raw::RedisModuleString,
+    lives: PhantomData<&'a raw::RedisModuleString>,
+}
+
+impl<'a> Args<'a> {
+    /// # Safety
+    /// `argv` and `count` are what the server passed to the call that is running, and `'a` ends with that call.
+    pub unsafe fn new(argv: *mut *mut raw::RedisModuleString, count: c_int) -> Self {
+        if argv.is_null() {
+            // A module that is loaded without arguments gets a null pointer.
+            return Self { strings: &[] };
+        }
+        let count = usize::try_from(count).unwrap_or(0);
+        // SAFETY: the server passes `count` valid pointers, which stay valid until the call returns.
+        Self { strings: unsafe { std::slice::from_raw_parts(argv, count) } }
+    }
+
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.strings.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.strings.is_empty()
+    }
+
+    /// The argument at `index`.
+    pub fn get(&self, index: usize) -> Option<Arg<'a>> {
+        self.strings.get(index).map(|&string| Arg { string, lives: PhantomData })
+    }
+
+    /// The bytes of the argument at `index` and of all that follow.
+    pub fn bytes_from(self, index: usize) -> impl Iterator<Item = &'a [u8]> {
+        (index..).map_while(move |index| self.get(index)).map(|arg| arg.bytes())
+    }
+}
+
+impl<'a> Arg<'a> {
+    /// # Safety
+    /// The string is the server's, and is neither freed nor changed during `'a`.
+    pub const unsafe fn new(string: *mut raw::RedisModuleString) -> Self {
+        Self { string, lives: PhantomData }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &'a [u8] {
+        let mut len = 0;
+        // SAFETY: the string is valid and unchanged for `'a`, and so are its bytes.
+        unsafe {
+            let start = api!(RedisModule_StringPtrLen)(self.string, &raw mut len);
+            std::slice::from_raw_parts(start.cast(), len)
+        }
+    }
+
+    /// The server's string.
+    pub const fn as_ptr(&self) -> *mut raw::RedisModuleString {
+        self.string
+    }
+}
+
+/// The time of the server's machine, within the range that limiters calculate with.
+pub fn now() -> Micros {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a local value; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0).min(MAX_TIME / 1_000_000 - 1);
+    seconds * 1_000_000 + (time.tv_nsec.cast_unsigned() / 1_000).min(999_999)
+}
 
 /// The server's context of the call that is running.
 pub struct Context {
@@ -19,48 +101,48 @@ impl Context {
         Self { ctx }
     }
 
-    /// The server's own context.
+    /// The server's context.
     pub const fn as_ptr(&self) -> *mut raw::RedisModuleCtx {
         self.ctx
     }
 
-    /// Whether the command comes from a primary or from a file that is being loaded, rather than from a client.
-    pub fn is_following(&self) -> bool {
-        let following = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+    /// Whether the command comes from a primary or from a file that is being loaded, not from a client.
+    pub fn is_replicated_or_loading(&self) -> bool {
+        let either = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
         // SAFETY: the context is valid.
         let flags = unsafe { api!(RedisModule_GetContextFlags)(self.ctx) };
-        flags & following.cast_signed() != 0
+        flags & either.cast_signed() != 0
     }
 
-    /// The number of the database that the command is about.
+    /// The selected database.
     pub fn selected_db(&self) -> i32 {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_GetSelectedDb)(self.ctx) }
     }
 
-    /// Whether a script sent the command.
+    /// Whether a script runs the command.
     pub fn is_in_script(&self) -> bool {
         // SAFETY: the context is valid.
         let flags = unsafe { api!(RedisModule_GetContextFlags)(self.ctx) };
         flags & raw::REDISMODULE_CTX_FLAGS_LUA.cast_signed() != 0
     }
 
-    /// Whether writes are to wait, because clients are paused or a replica is about to take over. A server that is made
-    /// to replicate something by itself then ends.
+    /// Whether nothing may be replicated now, because clients are paused or a failover is in progress. A server aborts if a
+    /// module replicates something by itself then.
     pub fn must_not_replicate(&self) -> bool {
         // SAFETY: a function without arguments.
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
     }
 
-    /// Replies with a list, or begins to: so many replies are to follow.
-    pub fn reply_with_list(&self, len: usize) {
-        // SAFETY: the context is valid; should fewer replies follow, the client waits, and nothing else is amiss.
+    /// Begins an array: `len` replies follow.
+    pub fn reply_with_array(&self, len: usize) {
+        // SAFETY: the context is valid. If fewer replies follow, the client waits, and nothing else happens.
         unsafe { api!(RedisModule_ReplyWithArray)(self.ctx, c_long::try_from(len).unwrap_or(0)) };
     }
 
-    /// Begins to reply with a map: so many pairs of replies are to follow.
+    /// Begins a map: `len` pairs of replies follow.
     pub fn reply_with_map(&self, len: usize) {
-        // SAFETY: as for a list.
+        // SAFETY: as for an array.
         unsafe { api!(RedisModule_ReplyWithMap)(self.ctx, c_long::try_from(len).unwrap_or(0)) };
     }
 
@@ -70,7 +152,7 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithLongLong)(self.ctx, integer) };
     }
 
-    /// Replies with a string.
+    /// Replies with a string of text.
     pub fn reply_with_text(&self, text: &str) {
         self.reply_with_bytes(text.as_bytes());
     }
@@ -81,16 +163,16 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithStringBuffer)(self.ctx, bytes.as_ptr().cast(), bytes.len()) };
     }
 
-    /// Replies that there is nothing.
+    /// Replies with null.
     pub fn reply_with_null(&self) {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_ReplyWithNull)(self.ctx) };
     }
 
-    /// Replies with a list of integers, and perhaps one more.
+    /// Replies with an array of integers, and perhaps one more.
     pub fn reply_with_integers<const N: usize>(&self, integers: [i64; N], last: Option<i64>) {
         let count = c_long::try_from(N + usize::from(last.is_some())).unwrap_or(0);
-        // SAFETY: the context is valid; as many replies follow as the list is said to have.
+        // SAFETY: the context is valid; as many replies follow as announced.
         unsafe {
             api!(RedisModule_ReplyWithArray)(self.ctx, count);
             for integer in integers {
@@ -108,14 +190,14 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithSimpleString)(self.ctx, c"OK".as_ptr()) };
     }
 
-    /// Replies with an error: a code and a message.
-    pub fn reply_with_error(&self, message: &str) {
-        let message = CString::new(message).unwrap_or_else(|_| c"ERR the message has a NUL byte".into());
+    /// Replies with an error.
+    pub fn reply_with_error(&self, error: &Error) {
+        let message = CString::new(error.to_string()).unwrap_or_else(|_| c"ERR the message has a NUL byte".into());
         // SAFETY: the context is valid; the server copies the message.
         unsafe { api!(RedisModule_ReplyWithError)(self.ctx, message.as_ptr()) };
     }
 
-    /// Sends `command key bytes` to the replicas and the append-only file, in place of the command that is running.
+    /// Replicates `command key bytes` instead of the running command.
     pub fn replicate(&self, command: &CStr, key: Arg<'_>, bytes: &[u8]) {
         // SAFETY: the context is valid; the format announces a string of the server's and a buffer with its length,
         // and that is what follows. The server copies both.
@@ -131,7 +213,7 @@ impl Context {
         }
     }
 
-    /// As [`Self::replicate`], with any words.
+    /// As [`Self::replicate`], with any arguments.
     pub fn replicate_words<'a>(&self, command: &CStr, words: impl Iterator<Item = &'a [u8]>) {
         // SAFETY: the context is valid; the format announces a list of the server's strings with its length, and that is
         // what follows. The server keeps its own hold on them, so ours are given up.
@@ -146,20 +228,14 @@ impl Context {
         }
     }
 
-    /// Counts a change for the save points when nobody listens. A server that has a listener nevertheless sends it the
-    /// command that is running, which is not exact, and better than nothing.
-    pub fn count_change(&self) {
-        self.replicate_verbatim();
-    }
-
-    /// Sends the command that is running as it is to the replicas and the append-only file.
+    /// Replicates the running command as it is. Without replicas and append-only file this only counts a change for the
+    /// save points.
     pub fn replicate_verbatim(&self) {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.ctx) };
     }
 
-    /// Tells those who subscribed to them of an event of the key. They may be other modules, which may use it: so it must not
-    /// be open.
+    /// Publishes a keyspace event. Other modules may subscribe to it and use the key, so the key must not be open.
     pub fn notify(&mut self, event: &CStr, key: Arg<'_>) {
         // SAFETY: the context and the key's name are valid; as the context is borrowed exclusively, no key is open.
         unsafe {
@@ -168,7 +244,7 @@ impl Context {
         }
     }
 
-    /// Tells those who watch or cache the key that it changed.
+    /// Invalidates `WATCH` and client-side caches of the key.
     pub fn signal_modified(&self, key: Arg<'_>) {
         // SAFETY: the context and the key's name are valid.
         unsafe { api!(RedisModule_SignalModifiedKey)(self.ctx, key.as_ptr()) };

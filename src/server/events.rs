@@ -1,4 +1,4 @@
-//! What the server tells of by itself.
+//! Server events.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -6,37 +6,37 @@ use std::sync::OnceLock;
 use redis_module::raw;
 
 use super::api::OK;
-use super::entry::guard;
+use super::panic_guard::guard;
 use super::{api, Context};
 
-/// Something that happened to the server.
+/// A server event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A child was forked, to write a file or to send a snapshot.
     Forked,
-    /// The append-only file is about to be rewritten: told in the child that does so.
-    RewriteStarts,
-    /// A file has been written, or could not be: told in the child that did so.
-    FileEnds,
-    /// Data is about to be loaded, in place of what is there.
-    LoadingStarts,
-    /// That data has been loaded. (Not told if it could not be.)
-    LoadingEnds,
-    /// A primary's data is about to be loaded, beside what is there.
-    ArrivalStarts,
-    /// That data has replaced what was there, or has come to nothing.
-    ArrivalEnds {
-        /// Which of the two.
-        complete: bool,
+    /// A child starts to rewrite the append-only file: told in the child.
+    AofRewriteStarted,
+    /// A child has written a file, or has failed to: told in the child.
+    SaveEnded,
+    /// Loading starts, in place of the current data.
+    LoadingStarted,
+    /// Loading has succeeded. A failure is not told.
+    LoadingEnded,
+    /// A replica starts to load its primary's data beside its own, which it still serves.
+    AsyncLoadStarted,
+    /// The primary's data has replaced the replica's own, or was dropped.
+    AsyncLoadEnded {
+        /// Whether it has replaced the replica's own.
+        completed: bool,
     },
-    /// Something else of what was asked for: another role, replicas, settings, the end of what began above.
+    /// Another event: the role, the replicas or the configuration changed, or something above ended.
     Other,
 }
 
-/// What is called with an event.
-pub type Listener = fn(&Context, Event);
+/// What is called with each event.
+pub type Handler = fn(&Context, Event);
 
-static LISTENER: OnceLock<Listener> = OnceLock::new();
+static HANDLER: OnceLock<Handler> = OnceLock::new();
 
 const EVENTS: [u64; 7] = [
     raw::REDISMODULE_EVENT_FORK_CHILD,
@@ -48,12 +48,12 @@ const EVENTS: [u64; 7] = [
     raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
 ];
 
-/// Asks the server to tell of events; returns whether it knows them all.
+/// Subscribes to events. Returns false if the server does not know all of them.
 ///
 /// # Safety
 /// To be called while the module is being loaded, with the context of that.
-pub unsafe fn watch(ctx: *mut raw::RedisModuleCtx, listener: Listener) -> bool {
-    let _ = LISTENER.set(listener);
+pub unsafe fn subscribe(ctx: *mut raw::RedisModuleCtx, handler: Handler) -> bool {
+    let _ = HANDLER.set(handler);
     EVENTS.into_iter().all(|id| {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         // SAFETY: the caller vouches for the context; the callback is a function.
@@ -71,33 +71,33 @@ unsafe extern "C" fn on_event(
     guard("event", (), || {
         // SAFETY: the server passes the context for this call.
         let ctx = unsafe { Context::new(ctx) };
-        if let Some(listener) = LISTENER.get() {
-            listener(&ctx, named(event.id, subevent));
+        if let Some(handler) = HANDLER.get() {
+            handler(&ctx, classify(event.id, subevent));
         }
     });
 }
 
-fn named(id: u64, subevent: u64) -> Event {
+fn classify(id: u64, subevent: u64) -> Event {
     let is = |expected: u64| subevent == expected;
     match id {
         raw::REDISMODULE_EVENT_FORK_CHILD if is(raw::REDISMODULE_SUBEVENT_FORK_CHILD_BORN) => Event::Forked,
         raw::REDISMODULE_EVENT_PERSISTENCE if is(raw::REDISMODULE_SUBEVENT_PERSISTENCE_AOF_START) => {
-            Event::RewriteStarts
+            Event::AofRewriteStarted
         }
-        raw::REDISMODULE_EVENT_PERSISTENCE if is(raw::REDISMODULE_SUBEVENT_PERSISTENCE_ENDED) => Event::FileEnds,
+        raw::REDISMODULE_EVENT_PERSISTENCE if is(raw::REDISMODULE_SUBEVENT_PERSISTENCE_ENDED) => Event::SaveEnded,
         raw::REDISMODULE_EVENT_LOADING
             if is(raw::REDISMODULE_SUBEVENT_LOADING_RDB_START)
                 || is(raw::REDISMODULE_SUBEVENT_LOADING_AOF_START)
                 || is(raw::REDISMODULE_SUBEVENT_LOADING_REPL_START) =>
         {
-            Event::LoadingStarts
+            Event::LoadingStarted
         }
-        raw::REDISMODULE_EVENT_LOADING if is(raw::REDISMODULE_SUBEVENT_LOADING_ENDED) => Event::LoadingEnds,
+        raw::REDISMODULE_EVENT_LOADING if is(raw::REDISMODULE_SUBEVENT_LOADING_ENDED) => Event::LoadingEnded,
         raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD if is(raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED) => {
-            Event::ArrivalStarts
+            Event::AsyncLoadStarted
         }
         raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD => {
-            Event::ArrivalEnds { complete: is(raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED) }
+            Event::AsyncLoadEnded { completed: is(raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED) }
         }
         _ => Event::Other,
     }

@@ -1,4 +1,4 @@
-//! What the server tells of itself in `INFO`.
+//! The server's own `INFO`.
 
 use std::ffi::{c_int, CStr};
 
@@ -12,27 +12,27 @@ pub struct Info {
     data: *mut raw::RedisModuleServerInfoData,
 }
 
-/// Looks at a section of `INFO`.
-pub fn section(ctx: &Context, name: &CStr, look: impl FnOnce(&Info) -> bool) -> bool {
-    // SAFETY: the context is valid; what the server hands out is freed once, after it was looked at.
+/// Reads a section of `INFO`.
+pub fn section<T>(ctx: &Context, name: &CStr, read: impl FnOnce(&Info) -> T) -> T {
+    // SAFETY: the context is valid; the section is freed once, after it was read.
     unsafe {
         let info = Info { data: api!(RedisModule_GetServerInfo)(ctx.as_ptr(), name.as_ptr()) };
-        let found = look(&info);
+        let result = read(&info);
         api!(RedisModule_FreeServerInfo)(ctx.as_ptr(), info.data);
-        found
+        result
     }
 }
 
 impl Info {
-    /// A field that is a number; `None` if it is not there or is something else.
+    /// A numeric field; `None` if it is missing or no number.
     pub fn number(&self, field: &CStr) -> Option<u64> {
         let mut error: c_int = 0;
-        // SAFETY: the section is there as long as `self` is.
+        // SAFETY: the section lives as long as `self`.
         let value = unsafe { api!(RedisModule_ServerInfoGetFieldUnsigned)(self.data, field.as_ptr(), &raw mut error) };
         (error == OK).then_some(value)
     }
 
-    /// A field as it stands there.
+    /// A field as it is.
     pub fn text(&self, field: &CStr) -> Option<&CStr> {
         // SAFETY: the server answers null or a string that lives as long as the section.
         unsafe {

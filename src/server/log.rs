@@ -12,14 +12,14 @@ pub fn warning(message: &str) {
     write(c"warning", message);
 }
 
-/// Writes to the server's log what an operator may want to know.
+/// Writes a notice to the server's log.
 pub fn notice(message: &str) {
     write(c"notice", message);
 }
 
 fn write(level: &CStr, message: &str) {
     let message = printable(message);
-    // Panics are logged too, so nothing here may panic.
+    // Panics are logged here, so nothing here may panic.
     // SAFETY: a null context is allowed from any thread; the message is an argument, never the format.
     unsafe {
         if let Some(log) = raw::RedisModule_Log {
@@ -28,7 +28,7 @@ fn write(level: &CStr, message: &str) {
     }
 }
 
-/// Says in the server's log what is wrong with a file that is being loaded.
+/// Logs why a file that is being loaded is refused.
 ///
 /// # Safety
 /// `io` is what the server passed to the callback that is running.

@@ -1,4 +1,4 @@
-//! Who sent a command, and what that user may do.
+//! The sender of a command, and its ACL permissions.
 
 use std::ffi::{c_int, CStr};
 use std::ptr;
@@ -8,13 +8,13 @@ use redis_module::raw;
 use super::api::OK;
 use super::{api, Context};
 
-/// Who sent the command that is running.
+/// The sender of the running command.
 pub enum Sender {
     /// A user.
     User(User),
-    /// Another module, which vouches for what it calls, also if that is for somebody else.
+    /// Another module, which is trusted to check its own users.
     Trusted,
-    /// Somebody whom a script hides.
+    /// The user of a script, which is unknown.
     Unknown,
 }
 
@@ -24,15 +24,15 @@ pub struct User {
     rules: Rules,
 }
 
-/// What the server says a user may do, as in `ACL LIST`; empty from a server that does not say it (Redis before 7.0.6).
+/// The rules of a user, as in `ACL LIST`; empty on servers that do not tell (Redis before 7.0.6).
 struct Rules(Vec<u8>);
 
 impl Sender {
-    /// Who sent the command that is running.
+    /// The sender of the running command.
     pub fn of(ctx: &Context) -> Self {
         // SAFETY: the context is valid; the server answers null, or a string and then a user that are ours to free.
         unsafe {
-            // The name of the context's own user would be simpler to ask for, but Redis 7.0 crashes if there is none.
+            // `GetCurrentUserName` would be simpler, but crashes Redis 7.0 if there is no user.
             let client = api!(RedisModule_GetClientId)(ctx.as_ptr());
             let name = api!(RedisModule_GetClientUserNameById)(ctx.as_ptr(), client);
             if name.is_null() {
@@ -48,7 +48,7 @@ impl Sender {
         }
     }
 
-    /// Whether they may read all keys of this database.
+    /// Whether the sender may read all keys of this database.
     pub fn may_read_all(&self, db: i32) -> bool {
         match self {
             Self::Trusted => true,
@@ -57,7 +57,7 @@ impl Sender {
         }
     }
 
-    /// Whether they may read a key of this name in this database.
+    /// Whether the sender may read this key of this database.
     pub fn may_read(&self, db: i32, key: &[u8]) -> bool {
         match self {
             Self::Trusted => true,
@@ -67,7 +67,7 @@ impl Sender {
                     return false;
                 }
                 let flags = raw::REDISMODULE_CMD_KEY_ACCESS.cast_signed();
-                // SAFETY: the user is there as long as `self`; the string is made for this call and given up.
+                // SAFETY: the user lives as long as `self`; the string is created for this call and freed.
                 unsafe {
                     let key = api!(RedisModule_CreateString)(ptr::null_mut(), key.as_ptr().cast(), key.len());
                     let allowed = api!(RedisModule_ACLCheckKeyPermissions)(*user, key, flags) == OK;
@@ -78,7 +78,7 @@ impl Sender {
         }
     }
 
-    /// Whether they may run this command.
+    /// Whether the sender may run this command.
     pub fn may_run<const N: usize>(&self, words: [&CStr; N]) -> bool {
         match self {
             Self::Trusted => true,
@@ -102,7 +102,7 @@ impl Rules {
     /// # Safety
     /// The user is valid.
     unsafe fn of(user: *mut raw::RedisModuleUser) -> Self {
-        // SAFETY: only reads what the server filled in before it called anything of ours.
+        // SAFETY: only reads what the server filled in when the module was initialised.
         let Some(describe) = (unsafe { raw::RedisModule_GetModuleUserACLString }) else { return Self(Vec::new()) };
         // SAFETY: the caller vouches for the user; the server answers a string that is ours to free, with all its bytes.
         unsafe {
@@ -115,22 +115,22 @@ impl Rules {
         }
     }
 
-    /// Whether the user may use this database, whatever for. Rules name databases only to restrict the user to them (from
-    /// Valkey 9.1 on), and each selector may name others. Which one of them lets the user read a key is not known here, so
-    /// a database counts only if all of them grant it.
+    /// Whether the user may use this database. Rules name databases only to restrict the user to them (Valkey 9.1 and
+    /// later), and each selector may name others. Which selector grants a key cannot be told, so all of them must grant
+    /// the database.
     fn grant_database(&self, db: i32) -> bool {
         let db = db.to_string();
         let is_granted = |word: &[u8]| match word.strip_prefix(b"db=") {
             Some(granted) => granted.split(|&byte| byte == b',').any(|granted| granted == db.as_bytes()),
             None => word != b"resetdbs",
         };
-        // A selector stands in parentheses.
+        // Selectors are in parentheses.
         self.0.split(|byte| b" ()".contains(byte)).all(is_granted)
     }
 
-    /// Whether the user may read all keys, by the rules before any selector.
+    /// Whether the rules before any selector grant all keys.
     fn grant_all_keys(&self) -> bool {
-        // No pattern has a space in it.
+        // Patterns contain no space.
         let mut words = self.0.split(|&byte| byte == b' ').take_while(|word| !word.starts_with(b"("));
         words.any(|word| matches!(word, b"~*" | b"%R~*" | b"%RW~*"))
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn all_keys_are_granted_by_a_star_alone_and_not_by_a_selector() {
+    fn all_keys_are_granted_by_a_star_but_not_by_a_selector() {
         for granting in ["on nopass ~* &* +@all", "on %R~* resetchannels -@all", "on ~a %RW~* +@all"] {
             assert!(rules(granting).grant_all_keys(), "{granting}");
         }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_granted_if_nothing_restricts_the_user_to_others() {
+    fn a_database_is_granted_unless_the_user_is_restricted_to_others() {
         for granting in
             ["", "on ~* +@all", "on ~* db=1 +@all", "on db=0,1,11 (db=1,2 +get)", "on ~resetdbs &db=2 +@all"]
         {

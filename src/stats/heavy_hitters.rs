@@ -1,50 +1,49 @@
-//! The most frequent of any number of keys, in a fixed number of places.
+//! The most frequent of any number of keys, in constant memory: the Space-Saving sketch.
 //!
-//! The sketch is known as Space-Saving. A key that has a place is counted. One that has none takes the place of the one
-//! with the lowest count, and goes on from that count, as it may have been there before. So no count is ever too low, none
-//! is too high by more than the lowest, and as the counts add up to all that was counted, that is at most the share
-//! of one place: with a hundred places, a hundredth. Whoever was counted more often than that has a place.
+//! A key in the table is counted. A key that is not replaces the one with the lowest count and continues from that count,
+//! since it may have been in the table before. So no count is too low, and none is too high by more than the lowest count,
+//! which is at most the total divided by the size of the table. A key with more occurrences than that is in the table.
 
 use std::mem;
 
-/// The most bytes of a key that are kept.
+/// The bytes of a key that are kept.
 const MAX_KEY: usize = 128;
 
-/// Counts keys.
+/// Counts the most frequent keys.
 #[derive(Debug, Default)]
 pub struct HeavyHitters {
     places: usize,
     entries: Vec<Entry>,
     index: Index,
-    /// How often anything was counted.
+    /// The sum of everything that was counted.
     total: u64,
-    /// No count is lower.
+    /// A lower bound of the counts.
     lowest: u64,
-    /// Where to look for the lowest count.
+    /// Where the search for the lowest count continues.
     cursor: usize,
-    /// Whether a key had to go.
+    /// Whether a key has been replaced.
     is_full: bool,
 }
 
-/// A key that has a place.
+/// A key in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Stands for the key: no two keys have the same, as far as anybody will ever see.
+    /// Identifies the key: collisions of 64-bit hashes are neglected.
     pub hash: u64,
-    /// The database that the key is in.
+    /// The database of the key.
     pub db: i32,
-    /// The key, or the beginning of it.
+    /// The name of the key, or the start of it.
     pub key: Vec<u8>,
-    /// Whether it is only the beginning.
+    /// Whether the name is cut.
     pub is_cut: bool,
-    /// How often it was counted.
+    /// Its count.
     pub count: u64,
-    /// The next entry in the same list of the index.
+    /// The next entry of the same bucket of the index.
     next: Option<u16>,
 }
 
 impl Entry {
-    /// Makes it stand for another key, in the memory that it has.
+    /// Replaces the key, in the same memory.
     fn set_key(&mut self, hash: u64, db: i32, key: &[u8]) {
         let kept = &key[..key.len().min(MAX_KEY)];
         (self.hash, self.db, self.is_cut) = (hash, db, kept.len() < key.len());
@@ -55,12 +54,12 @@ impl Entry {
 }
 
 impl HeavyHitters {
-    /// Has so many places; none counts nothing.
+    /// A table of `places` keys; with none, nothing is counted.
     pub fn with_places(places: u16) -> Self {
         Self { places: places.into(), ..Self::default() }
     }
 
-    /// Counts a key of a database, which has this hash, so many times.
+    /// Counts a key `times` times.
     #[inline]
     pub fn count(&mut self, hash: u64, db: i32, key: &[u8], times: u64) {
         if let Some(entry) = self.place_of(hash, db, key, times) {
@@ -68,7 +67,7 @@ impl HeavyHitters {
         }
     }
 
-    /// The place of a key that is counted so many times: its own, or one that becomes its own.
+    /// The entry of a key that is counted `times` times: its own, or a new one.
     #[inline]
     fn place_of(&mut self, hash: u64, db: i32, key: &[u8], times: u64) -> Option<&mut Entry> {
         if self.places == 0 {
@@ -92,9 +91,8 @@ impl HeavyHitters {
         self.entries.get_mut(at)
     }
 
-    /// An entry with the lowest count. As counts only grow, it is enough to look on from where the last one was: after a
-    /// round without finding any, the lowest count is a higher one. So all rounds together are no more steps than was
-    /// counted.
+    /// An entry with the lowest count. Counts only grow, so the search continues where the last one ended; after a round
+    /// without a match, the lowest count has grown. All rounds together take no more steps than were counted: O(1).
     fn find_lowest(&mut self) -> usize {
         for _ in 0..self.entries.len() {
             let at = self.cursor;
@@ -109,12 +107,12 @@ impl HeavyHitters {
         at
     }
 
-    /// How often anything was counted.
+    /// The sum of everything that was counted.
     pub const fn total(&self) -> u64 {
         self.total
     }
 
-    /// By how much a count may be too high, and how often a key may have been counted that is not there.
+    /// The most by which a count may be too high, and the highest possible count of a key that is not in the table.
     pub fn error(&self) -> u64 {
         if self.is_full {
             self.entries.iter().map(|entry| entry.count).min().unwrap_or(0)
@@ -123,12 +121,12 @@ impl HeavyHitters {
         }
     }
 
-    /// The keys that have a place.
+    /// The keys in the table.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Counts all that another has counted.
+    /// Adds the counts of another table.
     pub fn count_all(&mut self, other: &Self) {
         for Entry { hash, db, key, is_cut, count, .. } in &other.entries {
             if let Some(entry) = self.place_of(*hash, *db, key, *count) {
@@ -139,17 +137,16 @@ impl HeavyHitters {
     }
 }
 
-/// Finds entries by their hash: lists of entries, each of which knows the next. Every denial comes by here, for which this
-/// takes a few instructions, where a map of any keys takes some hundred.
+/// A hash table with chaining. Every denial passes here: this takes a few instructions, a general map some hundred.
 #[derive(Debug, Default)]
 struct Index {
-    /// Where each list begins; a power of two, or none as long as there are no entries.
+    /// The first entry of each bucket; a power of two of them, or none while there are no entries.
     first: Vec<Option<u16>>,
 }
 
 impl Index {
     #[allow(clippy::cast_possible_truncation)] // the lowest bits are what is wanted
-    const fn list(&self, hash: u64) -> usize {
+    const fn bucket(&self, hash: u64) -> usize {
         hash as usize & (self.first.len() - 1)
     }
 
@@ -157,7 +154,7 @@ impl Index {
         if self.first.is_empty() {
             return None;
         }
-        let mut next = self.first[self.list(hash)];
+        let mut next = self.first[self.bucket(hash)];
         while let Some(at) = next {
             let entry = &entries[usize::from(at)];
             if entry.hash == hash {
@@ -168,24 +165,24 @@ impl Index {
         None
     }
 
-    /// Adds an entry, of which there will be so many.
+    /// Adds an entry to an index for up to `most` entries.
     fn add(&mut self, at: usize, entries: &mut [Entry], most: usize) {
         if self.first.is_empty() {
             self.first = vec![None; (2 * most).next_power_of_two()];
         }
         let entry = &mut entries[at];
-        let list = self.list(entry.hash);
-        entry.next = mem::replace(&mut self.first[list], u16::try_from(at).ok());
+        let bucket = self.bucket(entry.hash);
+        entry.next = mem::replace(&mut self.first[bucket], u16::try_from(at).ok());
     }
 
     fn remove(&mut self, at: usize, entries: &mut [Entry]) {
-        let (list, after) = (self.list(entries[at].hash), entries[at].next);
-        let (mut before, mut next) = (None, self.first[list]);
+        let (bucket, after) = (self.bucket(entries[at].hash), entries[at].next);
+        let (mut before, mut next) = (None, self.first[bucket]);
         while let Some(found) = next.map(usize::from).filter(|&found| found != at) {
             (before, next) = (Some(found), entries[found].next);
         }
         match before {
-            None => self.first[list] = after,
+            None => self.first[bucket] = after,
             Some(before) => entries[before].next = after,
         }
     }
@@ -196,7 +193,7 @@ mod tests {
     use super::*;
 
     fn hash(key: &[u8]) -> u64 {
-        // Of the lowest bits few are used, so that keys share lists.
+        // Uses few of the lowest bits, so that keys share buckets.
         key.iter().fold(0_u64, |hash, &byte| hash * 31 + u64::from(byte)) << 3
     }
 
@@ -212,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn as_long_as_there_is_room_all_is_exact() {
+    fn counts_are_exact_while_all_keys_fit() {
         let mut hitters = HeavyHitters::with_places(3);
         for key in ["a", "b", "a", "c", "a", "b"] {
             count(&mut hitters, key.as_bytes());
@@ -222,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_goes_on_from_the_lowest_count() {
+    fn a_new_key_continues_from_the_lowest_count() {
         let mut hitters = HeavyHitters::with_places(2);
         for key in ["a", "a", "a", "b", "c"] {
             count(&mut hitters, key.as_bytes());
@@ -232,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_are_cut_and_told_apart() {
+    fn long_keys_are_cut_but_told_apart() {
         let mut hitters = HeavyHitters::with_places(3);
         let key = |end: &str| [&[b'k'; MAX_KEY], end.as_bytes()].concat();
         for (hash, key) in [(1, key("")), (2, key("1")), (3, key("2")), (2, key("1"))] {
@@ -248,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn without_places_nothing_is_counted() {
+    fn an_empty_table_counts_nothing() {
         let mut hitters = HeavyHitters::with_places(0);
         count(&mut hitters, b"a");
         assert_eq!((found(&hitters).len(), hitters.total(), hitters.error()), (0, 0, 0));

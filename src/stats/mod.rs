@@ -1,49 +1,53 @@
-//! What is counted: how requests were answered, and who is denied most. Nothing here decides anything.
+//! Statistics: how requests were answered, which keys are denied most often, and how many keys there are. Nothing here
+//! affects a decision.
 //!
-//! A request counts once: for its policy if it came by `RL.CHECK`, otherwise for its algorithm. Of `RL.ALL` every limit
-//! counts that let the request through, or that denied it. What is replicated or loaded was counted where it was decided.
+//! A request counts once: for its policy if it came by `RL.CHECK`, otherwise for its algorithm. `RL.ALL` counts for every
+//! limit that allowed an allowed request, or denied a denied one. What is replicated or loaded was counted where it was
+//! decided.
 
+mod counters;
 mod heavy_hitters;
-mod tally;
+pub mod keys;
+mod snapshot;
 mod top;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::limiter::{Algorithm, Micros};
+use limiter::{Algorithm, Micros};
 
+pub use counters::{Counters, Counts, Outcome};
 pub use heavy_hitters::HeavyHitters;
-pub use tally::{Counts, Outcome, Tally};
+pub use snapshot::{Row, Snapshot, VERSION};
 pub use top::{DeniedKey, Ranking, Top};
 
-/// What became of the requests that came by no policy, by algorithm.
-static ALGORITHMS: [Tally; Algorithm::ALL.len()] = [const { Tally::new() }; Algorithm::ALL.len()];
+/// The counters of requests that use no policy, by algorithm.
+static ALGORITHMS: [Counters; Algorithm::ALL.len()] = [const { Counters::new() }; Algorithm::ALL.len()];
 
-/// Who is denied most.
 static TOP: LazyLock<Mutex<Top>> = LazyLock::new(Mutex::default);
 
-/// Since when it is counted.
+/// When counting started.
 static SINCE: AtomicU64 = AtomicU64::new(0);
 
-/// Where the requests of an algorithm are counted that came by no policy.
-pub fn of(algorithm: Algorithm) -> &'static Tally {
+/// The counters of an algorithm's requests that use no policy.
+pub fn of(algorithm: Algorithm) -> &'static Counters {
     &ALGORITHMS[algorithm as usize]
 }
 
-/// Who is denied most. Never locked while the server is asked for anything but memory.
+/// The keys that are denied most often. Never locked while the server is called, except for memory.
 pub fn top() -> MutexGuard<'static, Top> {
-    // Whatever a panic interrupted left counts behind that are whole, though one may be missing.
+    // A panic leaves consistent counts behind, though one may be missing.
     TOP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts to count from zero.
+/// Starts counting at zero.
 pub fn start(now: Micros) {
-    ALGORITHMS.iter().for_each(Tally::reset);
+    ALGORITHMS.iter().for_each(Counters::reset);
     top().reset();
     SINCE.store(now, Ordering::Relaxed);
 }
 
-/// Since when it is counted.
+/// When counting started.
 pub fn since() -> Micros {
     SINCE.load(Ordering::Relaxed)
 }

@@ -1,8 +1,7 @@
-//! Who is denied most: in the last minute, and since it is counted.
+//! The keys that are denied most often, in the last minute and since counting started.
 //!
-//! The last minute is six tables of ten seconds, of which the oldest is given up as time goes on. So it is what happened
-//! in the last fifty to sixty seconds. A denial is counted in the newest; what that has come to is added to the table of
-//! all times when the next begins.
+//! The last minute is six slices of ten seconds: the last fifty to sixty seconds. A denial is counted in the newest slice,
+//! which is added to the table of all times when the next slice begins.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -10,49 +9,49 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::fast::RandomState;
 
 use super::heavy_hitters::{Entry, HeavyHitters};
-use crate::limiter::Micros;
+use limiter::Micros;
 
-/// How long a slice of the last minute is.
+/// The length of a slice.
 const SLICE: Micros = 10_000_000;
-/// How many there are.
+/// The number of slices.
 const SLICES: usize = 6;
 
-/// Counts the denials of keys.
+/// Counts denials by key.
 #[derive(Debug)]
 pub struct Top {
     places: u16,
-    /// What was counted before the newest slice, and by how much the slices may have been wrong.
+    /// What was counted before the newest slice, and the sum of the errors of the slices.
     earlier: HeavyHitters,
     earlier_error: u64,
     slices: [HeavyHitters; SLICES],
-    /// The number of the slice in which something was last counted, since the epoch.
+    /// The newest slice, numbered since the epoch.
     newest: u64,
-    /// Where that slice is.
+    /// Its index.
     place: usize,
     hasher: RandomState,
 }
 
-/// Keys by how often they were denied.
+/// Keys ranked by denials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranking {
-    /// All denials, also of keys that are not there.
+    /// All denials, including those of keys that are not listed.
     pub denials: u64,
-    /// By how much a count may be off, and how often a key may have been denied that is not there.
+    /// The most by which a count may be too high, and the most denials of a key that is not listed.
     pub error: u64,
-    /// The keys with their counts, the most often denied first; of equal ones in the order of their names and databases.
+    /// The keys by denials, most first, then by name and database.
     pub keys: Vec<DeniedKey>,
 }
 
-/// A key that was denied.
+/// A denied key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeniedKey {
-    /// The database in which it was denied.
+    /// Its database.
     pub db: i32,
-    /// Its name, or the beginning of it.
+    /// Its name, or the start of it.
     pub name: Vec<u8>,
-    /// Whether it is only the beginning.
+    /// Whether the name is cut.
     pub is_cut: bool,
-    /// How often.
+    /// How often it was denied.
     pub count: u64,
 }
 
@@ -63,49 +62,49 @@ impl Default for Top {
 }
 
 impl Top {
-    /// How many places each table has, unless somebody wants it otherwise.
+    /// The default number of keys of each table.
     pub const PLACES: u16 = 100;
-    /// The most that it can have.
+    /// The maximum.
     pub const MAX_PLACES: u16 = 1_000;
 
-    /// Tables of so many places.
+    /// Tables of `places` keys.
     pub fn with_places(places: u16) -> Self {
         let table = || HeavyHitters::with_places(places);
         let slices = std::array::from_fn(|_| table());
         Self { places, earlier: table(), earlier_error: 0, slices, newest: 0, place: 0, hasher: RandomState::default() }
     }
 
-    /// How many places each table has.
+    /// The number of keys of each table.
     pub const fn places(&self) -> u16 {
         self.places
     }
 
-    /// Gives the tables so many places; if that is another number, it is counted from zero.
+    /// Sets the number of keys of each table. A change starts counting at zero.
     pub fn set_places(&mut self, places: u16) {
         if places != self.places {
             *self = Self::with_places(places);
         }
     }
 
-    /// Counts from zero.
+    /// Starts counting at zero.
     pub fn reset(&mut self) {
         *self = Self::with_places(self.places);
     }
 
-    /// Counts a denial of a key in a database.
+    /// Counts a denial.
     pub fn denied(&mut self, db: i32, key: &[u8], now: Micros) {
         self.move_to(now);
         let mut hasher = self.hasher.build_hasher();
         hasher.write(key);
-        // Hashes of names are so far apart that a small number keeps those of a name in several databases apart.
+        // Tells apart keys of the same name in several databases.
         let hash = hasher.finish().wrapping_add(u64::from(db.cast_unsigned()));
         self.slices[self.place].count(hash, db, key, 1);
     }
 
-    /// Makes the slice of `now` the newest, and gives up what is too old.
+    /// Makes the slice of `now` the newest, and drops slices that are too old.
     fn move_to(&mut self, now: Micros) {
         let slice = now / SLICE;
-        // A clock that steps back a little leaves things where they are.
+        // A small step back of the clock changes nothing.
         let is_newest = slice == self.newest || (slice < self.newest && self.newest - slice < SLICES as u64);
         if !is_newest {
             self.begin(slice);
@@ -118,7 +117,7 @@ impl Top {
         self.earlier.count_all(ended);
         self.earlier_error += ended.error();
         if slice < self.newest {
-            // The clock was turned back by more; what is in the future would stay for as long.
+            // After a larger step back, slices in the future would stay for too long.
             self.slices.iter_mut().for_each(|table| *table = HeavyHitters::with_places(self.places));
         }
         for passed in (self.newest + 1..=slice).rev().take(SLICES) {
@@ -127,8 +126,8 @@ impl Top {
         (self.newest, self.place) = (slice, place(slice));
     }
 
-    /// The keys that were denied since it is counted.
-    pub fn ever(&self) -> Ranking {
+    /// The keys that were denied since counting started.
+    pub fn all_time(&self) -> Ranking {
         let mut ranking = rank([&self.earlier, &self.slices[self.place]].into_iter());
         ranking.error += self.earlier_error;
         ranking
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_minute_forgets_and_the_rest_does_not() {
+    fn the_last_minute_forgets_and_the_total_does_not() {
         let mut top = Top::default();
         for second in 0..30 {
             top.denied(0, b"early", NOW + second * SECOND);
@@ -187,12 +186,12 @@ mod tests {
         assert_eq!(keys(&top.last_minute(NOW + 79 * SECOND)), [("late", 15), ("early", 10)]);
         assert_eq!(keys(&top.last_minute(NOW + 90 * SECOND)), [("late", 5)]);
         assert_eq!(keys(&top.last_minute(NOW + 105 * SECOND)), []);
-        assert_eq!(keys(&top.ever()), [("early", 30), ("late", 15)]);
-        assert_eq!((top.ever().denials, top.ever().error), (45, 0));
+        assert_eq!(keys(&top.all_time()), [("early", 30), ("late", 15)]);
+        assert_eq!((top.all_time().denials, top.all_time().error), (45, 0));
     }
 
     #[test]
-    fn what_is_told_after_a_long_pause_is_of_the_last_minute() {
+    fn after_a_long_pause_the_last_minute_is_empty() {
         let mut top = Top::default();
         top.denied(0, b"key", NOW);
         assert_eq!(keys(&top.last_minute(NOW + 1_000_000 * SECOND)), []);
@@ -201,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_turned_back_leaves_nothing_for_later() {
+    fn a_step_back_of_the_clock_leaves_nothing_in_the_future() {
         let mut top = Top::default();
         top.denied(0, b"key", NOW + 1_000 * SECOND);
         top.denied(0, b"other", NOW);
         assert_eq!(keys(&top.last_minute(NOW)), [("other", 1)]);
         assert_eq!(keys(&top.last_minute(NOW + 1_000 * SECOND)), []);
-        assert_eq!(keys(&top.ever()), [("key", 1), ("other", 1)]);
+        assert_eq!(keys(&top.all_time()), [("key", 1), ("other", 1)]);
     }
 
     #[test]
@@ -222,27 +221,27 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_the_same_name_in_another_database_is_another() {
+    fn keys_of_the_same_name_in_several_databases_are_counted_apart() {
         let mut top = Top::default();
         for db in [0, 1, 1, 15] {
             top.denied(db, b"key", NOW);
         }
-        for ranking in [top.last_minute(NOW), top.ever()] {
+        for ranking in [top.last_minute(NOW), top.all_time()] {
             let counts: Vec<_> = ranking.keys.iter().map(|key| (key.db, key.count)).collect();
             assert_eq!(counts, [(1, 2), (0, 1), (15, 1)]);
         }
     }
 
     #[test]
-    fn another_size_counts_from_zero_and_the_same_goes_on() {
+    fn a_change_of_the_size_starts_counting_at_zero() {
         let mut top = Top::default();
         top.denied(0, b"key", NOW);
         top.set_places(Top::PLACES);
-        assert_eq!(keys(&top.ever()), [("key", 1)]);
+        assert_eq!(keys(&top.all_time()), [("key", 1)]);
         top.set_places(2);
-        assert_eq!(top.ever(), Ranking::default());
+        assert_eq!(top.all_time(), Ranking::default());
         top.set_places(0);
         top.denied(0, b"key", NOW);
-        assert_eq!(top.ever(), Ranking::default());
+        assert_eq!(top.all_time(), Ranking::default());
     }
 }

@@ -8,7 +8,7 @@ use std::{env, fs};
 use super::{eventually, Client, Server};
 
 /// What the log says of a file that is not as it should be.
-pub const REFUSED: &str = "redis-ratelimit: the policy file is refused, the policies in force stay";
+pub const REFUSED: &str = "redis-ratelimit: cannot load the policy file, the policies stay";
 pub const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
 
 /// Waits until the file has been looked at a few times: it is, once a second.

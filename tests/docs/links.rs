@@ -97,7 +97,7 @@ fn the_map_of_the_source_is_complete_and_true() {
         }
         named.insert(path.trim_end_matches('/').to_owned());
     }
-    for path in files_in(&root().join("src")) {
+    for path in ["src", "limiter/src"].iter().flat_map(|folder| files_in(&root().join(folder))) {
         let path = path.strip_prefix(root()).expect("a path within").to_string_lossy().into_owned();
         assert!(named.contains(&path), "{path} is not in the map");
     }

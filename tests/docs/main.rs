@@ -3,7 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod links;
-#[path = "../models/mod.rs"]
+#[path = "../../limiter/tests/models/mod.rs"]
 mod models;
 mod moving_from_lua;
 mod pictures;

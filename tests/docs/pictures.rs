@@ -12,8 +12,8 @@ use std::process::Command;
 use std::{env, fs, process};
 
 use fastrand::Rng;
+use limiter::{Algorithm, Micros};
 use outcome::{admitted, ask, in_last_window, most, quota, Outcome};
-use redis_ratelimit::limiter::{Algorithm, Micros};
 use regex::Regex;
 use traffic::SECOND;
 

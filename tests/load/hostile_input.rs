@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
+use limiter::{Algorithm, Quota};
 use redis::Value;
-use redis_ratelimit::limiter::{Algorithm, Quota};
-use redis_ratelimit::replication::{FactBytes, PolicyFactBytes};
+use redis_ratelimit::replication::{EffectBytes, PolicyEffectBytes};
 use serial_test::serial;
 
 use crate::common::dump::{damaged, with_checksum};
@@ -290,7 +290,7 @@ fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let dump: Vec<u8> = client.get(&format!("DUMP {name}"));
         dumps.push(dump[..dump.len() - 8].to_vec());
         let quota = Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota");
-        facts.push(FactBytes::taken(&quota, 3, 1_790_000_000_000_000).as_ref().to_vec());
+        facts.push(EffectBytes::take(&quota, 3, 1_790_000_000_000_000).as_ref().to_vec());
     }
     client.get::<()>("RL.POLICY SET material SLIDINGLOG 700 1d TOKENBUCKET 700 1/h");
     for cost in 1..40 {
@@ -300,8 +300,8 @@ fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     dumps.push(dump[..dump.len() - 8].to_vec());
     let quotas = [(Algorithm::SlidingLog, "1d"), (Algorithm::TokenBucket, "1/h")]
         .map(|(algorithm, pace)| Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota"));
-    facts.push(PolicyFactBytes::taken("policy", &quotas, 3, 1_790_000_000_000_000).as_ref().to_vec());
-    facts.push(FactBytes::refunded(3, 1_790_000_000_000_000).as_ref().to_vec());
+    facts.push(PolicyEffectBytes::take("policy", &quotas, 3, 1_790_000_000_000_000).as_ref().to_vec());
+    facts.push(EffectBytes::refund(3, 1_790_000_000_000_000).as_ref().to_vec());
     client.get::<()>("SET string x");
     let dump: Vec<u8> = client.get("DUMP string");
     dumps.push(dump[..dump.len() - 8].to_vec());

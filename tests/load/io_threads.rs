@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::thread;
 
+use limiter::{Algorithm, Quota};
 use redis::Value;
-use redis_ratelimit::limiter::{Algorithm, Quota};
-use redis_ratelimit::replication::FactBytes;
+use redis_ratelimit::replication::EffectBytes;
 use serial_test::serial;
 
 use crate::common::cluster::Cluster;
@@ -83,7 +83,7 @@ const FREEING: [&str; 12] = [
 
 fn packed(command: &str) -> Vec<u8> {
     let quota = Quota::parse(Algorithm::FixedWindow, b"100000", b"3650d").expect("a quota");
-    let fact = FactBytes::taken(&quota, 1, crate::common::now());
+    let fact = EffectBytes::take(&quota, 1, crate::common::now());
     let mut packed = redis::Cmd::new();
     for word in command.split(' ') {
         packed.arg(if word == "fact" { fact.as_ref() } else { word.as_bytes() });

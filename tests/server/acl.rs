@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use limiter::{Algorithm, Quota};
 use redis::Value;
-use redis_ratelimit::limiter::{Algorithm, Quota};
-use redis_ratelimit::replication::FactBytes;
+use redis_ratelimit::replication::EffectBytes;
 
 use crate::common::traffic::all_digests;
 use crate::common::{Client, Server};
@@ -72,7 +72,8 @@ fn applications_have_a_category_where_modules_can_have_one() {
     other.get::<Value>("RL.POLICY LIST");
 }
 
-const NO_RESET: &str = "NOPERM RL.STATS RESET is for users who may run CONFIG RESETSTAT, and not from a script";
+const NO_RESET: &str =
+    "NOPERM RL.STATS RESET requires the permission to run CONFIG RESETSTAT, and is not allowed from scripts";
 
 #[test]
 fn who_may_reset_the_servers_statistics_may_reset_these() {
@@ -114,7 +115,7 @@ fn nobody_resets_from_a_script() {
         [&[b"EVAL".as_slice(), b"return redis.call('RL.STATS', 'RESET')", b"0"][..], &[b"FCALL", b"reset", b"0"]]
     {
         let error = client.error_of(words);
-        assert!(error.starts_with("NOPERM RL.STATS RESET is for users"), "{error}");
+        assert!(error.starts_with("NOPERM RL.STATS RESET requires the permission"), "{error}");
     }
     assert!(format!("{:?}", client.get::<Value>("RL.TOP")).contains("bucket"), "it was reset");
     assert!(client.call_bytes(&[b"EVAL", b"return #redis.call('RL.STATS')", b"0"]).is_ok(), "asking is allowed");
@@ -164,7 +165,7 @@ fn foreign_calls() -> BTreeMap<&'static str, &'static [&'static str]> {
 /// The words of a call, with what `@` and `fact` stand for.
 fn words(command: &str, call: &str, key: &str) -> Vec<Vec<u8>> {
     let quota = Quota::parse(Algorithm::FixedWindow, b"10", b"1d").expect("a quota");
-    let fact = FactBytes::taken(&quota, 3, 1_790_000_000_000_000);
+    let fact = EffectBytes::take(&quota, 3, 1_790_000_000_000_000);
     let word = |word: &str| match word {
         "@" => key.as_bytes().to_vec(),
         "fact" => fact.as_ref().to_vec(),

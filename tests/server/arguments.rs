@@ -65,10 +65,10 @@ fn bad_arguments_are_named_with_what_was_given_and_what_is_accepted() {
         );
         assert_eq!(
             client.error(&format!("{command} k 10 10 COST")),
-            "ERR COST needs a value: an integer from 1 to 9007199254740991"
+            "ERR COST requires a value: an integer from 1 to 9007199254740991"
         );
-        assert_eq!(client.error(&format!("{command} k 10 10 COST 1 cost 1")), "ERR COST is given twice");
-        assert_eq!(client.error(&format!("{command} k 10 10 FORCE COST 1 force")), "ERR FORCE is given twice");
+        assert_eq!(client.error(&format!("{command} k 10 10 COST 1 cost 1")), "ERR duplicate option COST");
+        assert_eq!(client.error(&format!("{command} k 10 10 FORCE COST 1 force")), "ERR duplicate option FORCE");
         let arity = client.error(&format!("{command} k 10")).to_uppercase();
         assert_eq!(arity, format!("ERR WRONG NUMBER OF ARGUMENTS FOR '{command}' COMMAND"));
         client.error(command);
@@ -141,7 +141,7 @@ fn keys_of_other_types_are_left_alone() {
             assert_eq!(
                 client.error(&format!("{other} limiter 10 10 FORCE")),
                 format!(
-                    "WRONGTYPE the key holds a {} limiter, not a {} one; DEL it to start afresh",
+                    "WRONGTYPE key holds a {} limiter, not {}; delete the key to start over",
                     &command[3..],
                     &other[3..]
                 )
@@ -236,7 +236,7 @@ fn a_server_can_explain_every_command() {
         ("RL.POLICY|LOAD", 2, &[]),
         ("RL.POLICY|SAVE", 2, &[]),
         ("RL.POLICY|HELP", 2, &[]),
-        ("RL.APPLY", -3, &["key", "fact", "multiple"]),
+        ("RL.APPLY", -3, &["key", "effect", "multiple"]),
     ] {
         let info: Vec<Vec<Value>> = client.get(&format!("COMMAND INFO {command}"));
         assert_eq!(info[0][1], Value::Int(arity), "{command}");

@@ -79,16 +79,16 @@ fn an_unknown_policy_is_answered_with_the_known_ones() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let unknown = "ERR unknown policy 'api':";
-    let none = format!("{unknown} there are none yet, RL.POLICY SET makes one");
+    let none = format!("{unknown} no policies are defined, create one with RL.POLICY SET");
     assert_eq!(client.error("RL.CHECK api key"), none);
     let names: Vec<_> = (1..=25).map(|number| format!("p{number:02}")).collect();
     for (index, name) in names.iter().enumerate() {
         set(&mut client, name, "FIXEDWINDOW 10 1d");
         let known = names[..=index.min(19)].join(", ");
         let more = if index < 20 { String::new() } else { format!(" and {} more", index - 19) };
-        assert_eq!(client.error("RL.CHECK api key FORCE"), format!("{unknown} known are {known}{more}"));
+        assert_eq!(client.error("RL.CHECK api key FORCE"), format!("{unknown} the policies are {known}{more}"));
     }
-    assert!(client.error("RL.CHECK P01 key").starts_with("ERR unknown policy 'P01': known are"), "case matters");
+    assert!(client.error("RL.CHECK P01 key").starts_with("ERR unknown policy 'P01': the policies are"), "case matters");
     assert_eq!(client.get::<i64>("DBSIZE"), 0);
 }
 
@@ -172,15 +172,15 @@ fn keys_of_limiters_and_of_policies_are_not_mixed_up() {
             assert_eq!(
                 client.error(&format!("RL.CHECK one {algorithm} {options}")),
                 format!(
-                    "WRONGTYPE the key holds a {algorithm} limiter, not the limits of a policy; DEL it to start afresh"
+                    "WRONGTYPE key holds a {algorithm} limiter, not the limits of a policy; delete the key to start over"
                 )
             );
             for (key, limits) in [("both", "SLIDINGLOG, FIXEDWINDOW"), ("single", "FIXEDWINDOW")] {
                 assert_eq!(
                     client.error(&format!("RL.{algorithm} {key} 10 {pace} {options}")),
                     format!(
-                        "WRONGTYPE the key holds the limits of a policy ({limits}), not a {algorithm} limiter; DEL it \
-                         to start afresh"
+                        "WRONGTYPE key holds the limits of a policy ({limits}), not {algorithm}; delete the key to \
+                         start over"
                     )
                 );
             }
@@ -191,7 +191,7 @@ fn keys_of_limiters_and_of_policies_are_not_mixed_up() {
     assert_eq!(client.error("RL.CHECK api key NOW"), "ERR unknown option 'NOW': expected COST n or FORCE");
     let amount = "expected an integer from 1 to 9007199254740991";
     assert_eq!(client.error("RL.CHECK api key COST 0"), format!("ERR invalid COST '0': {amount}"));
-    assert_eq!(client.error("RL.CHECK api key FORCE FORCE"), "ERR FORCE is given twice");
+    assert_eq!(client.error("RL.CHECK api key FORCE FORCE"), "ERR duplicate option FORCE");
     let arity = client.error("RL.CHECK api").to_uppercase();
     assert_eq!(arity, "ERR WRONG NUMBER OF ARGUMENTS FOR 'RL.CHECK' COMMAND");
     client.get::<()>("CONFIG SET maxmemory 1");

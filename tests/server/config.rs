@@ -10,7 +10,7 @@ use crate::common::policies::policies;
 use crate::common::policy_file::PolicyFile;
 use crate::common::{module, Client, Server};
 
-const SWITCHED_OFF: &str = "ERR CL.THROTTLE is switched off, by the setting ratelimit.cl-throttle";
+const SWITCHED_OFF: &str = "ERR CL.THROTTLE is disabled, see ratelimit.cl-throttle";
 
 /// The settings in force: `top-size`, `cl-throttle` and `policy-file`, which are all that there are.
 fn settings(client: &mut Client) -> [String; 3] {
@@ -90,7 +90,7 @@ fn what_was_off_at_the_start_stays_off() {
         assert!(!names.iter().any(|name| name.to_uppercase().starts_with("CL.")), "{names:?}");
         let error = client.error("CONFIG SET ratelimit.cl-throttle yes");
         let problem =
-            "CL.THROTTLE was off when the module was loaded, or is another module's: a restart can change that";
+            "CL.THROTTLE was disabled when the module was loaded, or belongs to another module; restart to enable it";
         assert!(error.ends_with(problem), "{error}");
         // Then nothing of what was to be set together is.
         client.error("CONFIG SET ratelimit.top-size 5 ratelimit.cl-throttle yes");
@@ -152,7 +152,7 @@ fn a_rewritten_configuration_loads_the_module_itself_so_no_included_file_may() {
     assert!(server.try_restart());
     server.connect().get::<()>("CONFIG REWRITE");
     assert!(!server.try_restart(), "as the README says, it is told twice to load it");
-    assert!(server.log().contains("the server has a module ratelimit already"), "{}", server.log());
+    assert!(server.log().contains("a module named ratelimit is loaded already"), "{}", server.log());
     fs::remove_file(included).expect("removed");
 }
 
@@ -183,8 +183,8 @@ fn bad_arguments_are_refused_with_what_is_expected() {
         (&["nonsense"][..], format!("unknown argument 'nonsense': {unknown}")),
         (&["top-size", "5", "nonsense", "1"], format!("unknown argument 'nonsense': {unknown}")),
         (&["other.top-size", "5"], format!("unknown argument 'other.top-size': {unknown}")),
-        (&["top-size"], "the argument 'top-size' needs a value".to_owned()),
-        (&["cl-throttle", "no", "policy-file"], "the argument 'policy-file' needs a value".to_owned()),
+        (&["top-size"], "the argument 'top-size' requires a value".to_owned()),
+        (&["cl-throttle", "no", "policy-file"], "the argument 'policy-file' requires a value".to_owned()),
         (&["top-size", "x"], "invalid 'top-size' 'x': expected an integer from 0 to 1000".to_owned()),
         (&["top-size", "1001"], "invalid 'top-size' '1001': expected an integer from 0 to 1000".to_owned()),
         (

@@ -80,7 +80,11 @@ fn a_dump_of_another_version_is_refused() {
     assert_eq!((&body[..2], body[9]), (&[7, 0x81][..], 1));
     body[9] = 2;
     assert!(!restore(&mut client, &body));
-    assert!(server.log().contains("saved by a version of the module that is not known here"), "{}", server.log());
+    assert!(
+        server.log().contains("unsupported type encoding version 2 (this module reads up to 1)"),
+        "{}",
+        server.log()
+    );
 }
 
 #[test]
@@ -88,12 +92,12 @@ fn damaged_facts_are_refused_and_change_nothing() {
     let (mut server, mut client, keys) = server_with_keys();
     let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
     let memory = client.number("used_memory");
-    let damaged: [&[u8]; 15] = [
+    let damaged: [&[u8]; 16] = [
         b"",
         b"\0",
         b"\x01",
         b"\x01\x01",
-        b"\x01\x02\x01\x0a\x01\xc0\x84\x3d\x01\x01",
+        b"\x01\x00\x01\x0a\x01\xc0\x84\x3d\x01\x01",
         b"\x01\x01\x09\x0a\x01\xc0\x84\x3d\x01\x01",
         // A capacity, a cost and a time out of range.
         b"\x01\x01\x01\x00\x01\xc0\x84\x3d\x01\x01",
@@ -101,30 +105,31 @@ fn damaged_facts_are_refused_and_change_nothing() {
         b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
         // Something behind the end.
         b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\x01\x01",
-        b"\x02\x01\x04\x0a\xc0\x84\x3d\x00",
-        b"\x09",
+        b"\x04\x01\x01\x04\x0a\xc0\x84\x3d\x00",
+        b"\x05",
         // No entries.
-        b"\x03\x01",
-        // A state of another version, and one that is whole but for a count above twice the limit.
-        b"\x02\x02\x03\x0a\xc0\x84\x3d\x01\x01",
-        b"\x02\x01\x03\x0a\xc0\x84\x3d\x01\x15",
+        b"\x05\x01\x00\x01",
+        // A value without a version, and one with a count above twice the limit.
+        b"\x04\x01\x00\x03\x0a\xc0\x84\x3d\x01\x01",
+        b"\x04\x01\x01\x03\x0a\xc0\x84\x3d\x01\x15",
+        b"\x04\x01",
     ];
     for key in keys.iter().chain(&["new"]) {
         for fact in damaged {
             let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), fact]);
-            assert_eq!(error, "ERR the fact is damaged or of an unknown version", "{fact:?}");
+            assert_eq!(error, "ERR cannot apply the effect: corrupt data", "{fact:?}");
         }
     }
     // Facts that are whole, but of another algorithm, or that continue a log that is not there or is newer.
     let taken = b"\x01\x01\x03\x0a\xc0\x84\x3d\x01\x01";
-    let entries = b"\x03\x01\x00";
+    let entries = b"\x05\x01\x00\x01\x00";
     for key in ["bucket", "queue", "counter", "log"] {
         let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), taken]);
-        assert_eq!(error, "ERR the fact does not fit what the key holds");
+        assert_eq!(error, "ERR the effect does not match the value of the key");
     }
     for key in ["bucket", "queue", "window", "counter", "log", "new"] {
         let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), entries]);
-        assert_eq!(error, "ERR the fact does not fit what the key holds");
+        assert_eq!(error, "ERR the effect does not match the value of the key");
     }
     assert!(client.error("RL.APPLY").to_lowercase().starts_with("err wrong number of arguments"));
     assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
@@ -161,7 +166,10 @@ fn a_damaged_fact_in_an_append_only_file_is_reported_and_the_rest_loaded() {
     assert_eq!(intact.map(|key| client.digest(key)), digests);
     assert_eq!(client.get::<i64>("EXISTS damaged"), 0);
     let log = server.log();
-    assert!(log.contains("== CRITICAL ==") && log.contains("the fact is damaged or of an unknown version"), "{log}");
+    assert!(
+        log.contains("== CRITICAL ==") && log.contains("cannot apply the effect: unsupported effect kind"),
+        "{log}"
+    );
     // Whoever would rather have no server than one that has forgotten something can have that.
     server.set(&[&settings[..], &["--propagation-error-behavior", "panic"]].concat());
     assert!(!server.try_restart());

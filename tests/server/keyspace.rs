@@ -251,7 +251,7 @@ fn keyspace_notifications_tell_of_limiters_too() {
     let server = Server::start(&["--notify-keyspace-events", "KEA"]);
     let client = redis::Client::open(("127.0.0.1", server.port)).expect("an address");
     let mut connection = client.get_connection().expect("a connection");
-    connection.set_read_timeout(Some(std::time::Duration::from_mins(1))).expect("a timeout");
+    connection.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("a timeout");
     let mut events = connection.as_pubsub();
     events.subscribe("__keyspace@0__:renamed").expect("subscribed");
     let mut client = server.connect();

@@ -51,7 +51,7 @@ fn a_second_time_it_is_refused_and_the_first_goes_on() {
     assert!(load(&mut client, "").is_err());
     assert!(client.call(&format!("MODULE LOAD {}", copy.display())).is_err());
     assert!(load(&mut client, "nonsense").is_err());
-    let refusal = "redis-ratelimit cannot be loaded: the server has a module ratelimit already";
+    let refusal = "redis-ratelimit cannot be loaded: a module named ratelimit is loaded already";
     assert_eq!(server.log().matches(refusal).count(), 3, "{}", server.log());
     assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 8]);
     assert_unharmed(&mut server);
@@ -92,12 +92,12 @@ fn beside_a_module_that_has_cl_throttle_it_does_without() {
     assert_eq!(client.get::<i64>("CL.THROTTLE user 15 30 60"), 42);
     assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 9]);
     let log = server.log();
-    assert!(log.contains("redis-ratelimit: another module has CL.THROTTLE, so it is not offered here"), "{log}");
+    assert!(log.contains("redis-ratelimit: CL.THROTTLE belongs to another module and is not registered"), "{log}");
     // It is still wanted, so that a rewritten configuration offers it once the other module is gone; off is off.
     assert_eq!(client.get::<[String; 2]>("CONFIG GET ratelimit.cl-throttle")[1], "yes");
     client.get::<()>("CONFIG SET ratelimit.cl-throttle yes");
     client.get::<()>("CONFIG SET ratelimit.cl-throttle no");
-    assert!(client.error("CONFIG SET ratelimit.cl-throttle yes").contains("another module's"));
+    assert!(client.error("CONFIG SET ratelimit.cl-throttle yes").contains("belongs to another module"));
     assert_eq!(client.get::<i64>("CL.THROTTLE user 15 30 60"), 42);
     assert_unharmed(&mut server);
 }

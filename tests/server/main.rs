@@ -17,7 +17,7 @@ mod failover;
 mod keyspace;
 mod loading;
 mod metrics;
-#[path = "../models/mod.rs"]
+#[path = "../../limiter/tests/models/mod.rs"]
 mod models;
 mod multi;
 mod notifications;

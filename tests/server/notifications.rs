@@ -21,7 +21,7 @@ fn connect(server: &Server) -> Connection {
 fn subscribe(connection: &mut Connection) -> PubSub<'_> {
     let mut subscriber = connection.as_pubsub();
     // Whoever waits for what does not come gives up.
-    subscriber.set_read_timeout(Some(Duration::from_mins(1))).expect("a timeout");
+    subscriber.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     subscriber.psubscribe("__key*__:*").expect("subscribed");
     subscriber.subscribe(END).expect("subscribed");
     subscriber

@@ -287,8 +287,8 @@ fn bad_requests_are_answered_with_an_error_that_helps() {
         assert_eq!(client.error(&format!("RL.PEEK key COST {bad}")), format!("ERR invalid COST '{bad}': {amount}"));
     }
     assert_eq!(client.error("RL.PEEK key FORCE"), "ERR unknown option 'FORCE': expected COST n");
-    assert_eq!(client.error("RL.PEEK key COST"), "ERR COST needs a value: an integer from 1 to 9007199254740991");
-    assert_eq!(client.error("RL.PEEK key COST 1 COST 1"), "ERR COST is given twice");
+    assert_eq!(client.error("RL.PEEK key COST"), "ERR COST requires a value: an integer from 1 to 9007199254740991");
+    assert_eq!(client.error("RL.PEEK key COST 1 COST 1"), "ERR duplicate option COST");
     for command in ["RL.PEEK string", "RL.INFO string", "RL.REFUND string 1"] {
         let error = client.error(command);
         assert_eq!(error, "WRONGTYPE Operation against a key holding the wrong kind of value", "{command}");

@@ -142,7 +142,7 @@ fn a_damaged_snapshot_is_refused_with_a_line_in_the_log() {
     fs::write(&file, &bytes).expect("written");
     let loading = server.try_restart();
     assert!(!loading, "a damaged snapshot was loaded");
-    assert!(server.log().contains("a ratelimit key is damaged"), "{}", server.log());
+    assert!(server.log().contains("cannot load a ratelimit key: corrupt data"), "{}", server.log());
 }
 
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! An exact account of one user, and what a script can be expected to tell of it.
 
-use redis_ratelimit::limiter::Quota;
+use limiter::Quota;
 
 use super::bucket::Bucket;
 use super::script::{Limit, Script};

@@ -1,6 +1,6 @@
 //! A bucket in whole numbers, which knows what it would tell a moment earlier or later.
 
-use redis_ratelimit::limiter::{BucketQuota, Quota};
+use limiter::{BucketQuota, Quota};
 
 use super::Reply;
 

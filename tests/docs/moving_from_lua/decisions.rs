@@ -1,7 +1,7 @@
 //! Whoever moves from the usual Lua scripts to the commands gets the same decisions: both are asked at the same moments,
 //! and where they differ it is for a reason that is known exactly. What is found is what `docs/moving-from-lua.md` says.
 
-use redis_ratelimit::limiter::Quota;
+use limiter::Quota;
 
 use super::account::{is_explained, Account};
 use super::gaps::Gaps;

@@ -1,7 +1,7 @@
 //! What the usual Lua scripts leave in the server, beside the commands that replace them: keys and writes. The figures
 //! are those of `docs/moving-from-lua.md`.
 
-use redis_ratelimit::limiter::Algorithm;
+use limiter::Algorithm;
 
 use super::page::{number, says};
 use super::script::{alike, Script, FIXED_WINDOW, SCRIPTS, SLIDING_COUNTER};

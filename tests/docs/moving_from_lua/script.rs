@@ -1,6 +1,6 @@
 //! The usual Lua scripts, as the benchmark measures them, and the limits that they and the commands are given.
 
-use redis_ratelimit::limiter::{Algorithm, Quota};
+use limiter::{Algorithm, Quota};
 
 use crate::common::Client;
 

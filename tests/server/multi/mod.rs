@@ -138,19 +138,19 @@ fn a_bad_request_is_told_what_is_wrong_and_changes_nothing() {
     // A limit that would allow it, on a key that is there, and one on a key that is not.
     let (a, new) = ("FIXEDWINDOW a 10 3650d", "SLIDINGLOG new 10 1d");
     let amount = "expected an integer from 1 to 9007199254740991";
-    let again = "DEL it to start afresh";
+    let again = "delete the key to start over";
     let mut bad = vec![
-        (format!("2 {a}"), "ERR numlimits is 2, limits found: 1; each is ALGORITHM key a b".to_owned()),
+        (format!("2 {a}"), "ERR numlimits is 2, but 1 limits are given: each is ALGORITHM key a b".to_owned()),
         (
             format!("3 {a} {new} FIXEDWINDOW b 10"),
-            "ERR numlimits is 3, limits found: 2; each is ALGORITHM key a b".to_owned(),
+            "ERR numlimits is 3, but 2 limits are given: each is ALGORITHM key a b".to_owned(),
         ),
         (format!("1 {a} {new}"), "ERR unknown option 'SLIDINGLOG': expected COST n".to_owned()),
         (format!("2 {new} {a} FORCE"), "ERR unknown option 'FORCE': expected COST n".to_owned()),
         (format!("2 {new} {a} COST 1 FORCE"), "ERR unknown option 'FORCE': expected COST n".to_owned()),
-        (format!("2 {new} {a} COST"), "ERR COST needs a value: an integer from 1 to 9007199254740991".to_owned()),
+        (format!("2 {new} {a} COST"), "ERR COST requires a value: an integer from 1 to 9007199254740991".to_owned()),
         (format!("2 {new} {a} COST 0"), format!("ERR invalid COST '0': {amount}")),
-        (format!("2 {new} {a} COST 1 cost 1"), "ERR COST is given twice".to_owned()),
+        (format!("2 {new} {a} COST 1 cost 1"), "ERR duplicate option COST".to_owned()),
         (
             format!("3 {a} {new} FIXED b 1 1"),
             "ERR limit 3: unknown algorithm 'FIXED': expected TOKENBUCKET, LEAKYBUCKET, FIXEDWINDOW, SLIDINGLOG or \
@@ -163,15 +163,15 @@ fn a_bad_request_is_told_what_is_wrong_and_changes_nothing() {
             format!("2 {a} TOKENBUCKET b 36501 1/d"),
             "ERR limit 2: invalid rate '1/d': a bucket of 36501 would take longer than 100 years to fill".to_owned(),
         ),
-        (format!("3 {a} {new} {a}"), "ERR the key 'a' is given twice".to_owned()),
-        (format!("3 {a} {new} TOKENBUCKET new 1 1"), "ERR the key 'new' is given twice".to_owned()),
+        (format!("3 {a} {new} {a}"), "ERR duplicate key 'a'".to_owned()),
+        (format!("3 {a} {new} TOKENBUCKET new 1 1"), "ERR duplicate key 'new'".to_owned()),
     ];
-    let bucket = "holds a TOKENBUCKET limiter, not a FIXEDWINDOW one";
-    let policy = "holds the limits of a policy (SLIDINGLOG, FIXEDWINDOW), not a FIXEDWINDOW limiter";
+    let bucket = "holds a TOKENBUCKET limiter, not FIXEDWINDOW";
+    let policy = "holds the limits of a policy (SLIDINGLOG, FIXEDWINDOW), not FIXEDWINDOW";
     for (key, problem) in [
         ("string", "Operation against a key holding the wrong kind of value: 'string'".to_owned()),
-        ("bucket", format!("the key 'bucket' {bucket}; {again}")),
-        ("policy", format!("the key 'policy' {policy}; {again}")),
+        ("bucket", format!("key 'bucket' {bucket}; {again}")),
+        ("policy", format!("key 'policy' {policy}; {again}")),
     ] {
         let odd = format!("FIXEDWINDOW {key} 10 3650d");
         for order in [format!("{odd} {a} {new}"), format!("{a} {odd} {new}"), format!("{new} {a} {odd}")] {

@@ -4,9 +4,9 @@
 use std::fs;
 
 use fastrand::Rng;
+use limiter::{Algorithm, Quota};
 use redis::Value;
-use redis_ratelimit::limiter::{Algorithm, Quota};
-use redis_ratelimit::replication::FactBytes;
+use redis_ratelimit::replication::EffectBytes;
 
 use crate::common::cluster::{Cluster, SLOTS};
 use crate::common::multi::{ask, left, send, set};
@@ -141,19 +141,22 @@ fn facts_about_several_keys_are_applied_together_or_not_at_all() {
     client.get::<Value>("RL.CHECK some policy");
     let before = all_digests(&mut client);
     let quota = Quota::parse(Algorithm::FixedWindow, b"10", b"3650d").expect("a quota");
-    let fact = FactBytes::taken(&quota, 2, crate::common::now());
+    let fact = EffectBytes::take(&quota, 2, crate::common::now());
     let (fact, damaged): (&[u8], &[u8]) = (fact.as_ref(), &fact.as_ref()[1..]);
-    let unfit = "ERR the fact does not fit what the key holds";
+    let unfit = "ERR the effect does not match the value of the key";
     let cases: [(&[&[u8]], &str); 9] = [
-        (&[b"a", fact, b"b", damaged], "ERR the fact is damaged or of an unknown version"),
-        (&[b"new", fact, b"a", b""], "ERR the fact is damaged or of an unknown version"),
+        (
+            &[b"a", fact, b"b", damaged],
+            "ERR cannot apply the effect: unsupported effect version 3 (this module reads up to 1)",
+        ),
+        (&[b"new", fact, b"a", b""], "ERR cannot apply the effect: corrupt data"),
         (&[b"a", fact, b"bucket", fact], unfit),
         (&[b"new", fact, b"a", fact, b"bucket", fact], unfit),
         (&[b"a", fact, b"policy", fact], unfit),
         (&[b"a", fact, b"string", fact], "WRONGTYPE Operation against a key holding the wrong kind of value: 'string'"),
         (&[b"a", fact, b"b"], "ERR wrong number of arguments"),
-        (&[b"a", fact, b"b", fact, b"a", fact], "ERR the key 'a' is given twice"),
-        (&[b"new", fact, b"new", fact], "ERR the key 'new' is given twice"),
+        (&[b"a", fact, b"b", fact, b"a", fact], "ERR duplicate key 'a'"),
+        (&[b"new", fact, b"new", fact], "ERR duplicate key 'new'"),
     ];
     for (words, problem) in cases {
         assert_eq!(client.error_of(&[&[&b"RL.APPLY"[..]], words].concat()), problem);
@@ -230,7 +233,7 @@ fn replicas_and_files_need_no_policies() {
     primary.restart();
     let mut client = primary.connect();
     assert_eq!(all_digests(&mut client), expected);
-    assert!(client.error("RL.CHECK api key0").contains("there are none yet"));
+    assert!(client.error("RL.CHECK api key0").contains("no policies are defined"));
     client.get::<()>("BGREWRITEAOF");
     client.wait_for_files();
     primary.restart();

@@ -24,7 +24,7 @@ fn a_file_has_a_policy_a_line() {
     assert_eq!(policies(&mut client), [API, LOGIN]);
     assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 101")[0], Value::Int(0));
     assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 100")[0], Value::Int(1));
-    assert_eq!(client.error("RL.CHECK other key"), "ERR unknown policy 'other': known are api, login");
+    assert_eq!(client.error("RL.CHECK other key"), "ERR unknown policy 'other': the policies are api, login");
     // An empty one has none.
     file.write("");
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
@@ -99,10 +99,10 @@ fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
     let reason = |arguments: &[&str]| Server::refuses_to_start(arguments, &[]);
     for (text, problem) in [
         (format!("{API}\n\n# more\nlogin SLIDINGLOG 5"), "line 4: limit 1 is incomplete: expected ALGORITHM a b"),
-        (format!("{API}\r\nlogin\r\n"), "line 2: a policy needs a limit: ALGORITHM a b"),
+        (format!("{API}\r\nlogin\r\n"), "line 2: a policy requires at least one limit: ALGORITHM a b"),
         (format!("{LOGIN} FIXEDWINDOW 0 1d"), "line 1: limit 2: invalid limit '0': expected an integer"),
         (format!("lo!gin {API}"), "line 1: invalid name 'lo!gin': expected up to 128 letters"),
-        (format!("{LOGIN}\n{API}\n{LOGIN}"), "line 3: the policy 'login' is there twice"),
+        (format!("{LOGIN}\n{API}\n{LOGIN}"), "line 3: duplicate policy 'login'"),
     ] {
         file.write(&text);
         let (log, path) = (reason(&file.setting()), &file.path);
@@ -121,9 +121,8 @@ fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
     fs::remove_file(&file.path).expect("removed");
     fs::create_dir(&file.path).expect("a folder");
     refused("not a regular file");
-    assert!(
-        reason(&["policy-file"]).contains("redis-ratelimit cannot be loaded: the argument 'policy-file' needs a value")
-    );
+    assert!(reason(&["policy-file"])
+        .contains("redis-ratelimit cannot be loaded: the argument 'policy-file' requires a value"));
     let log = reason(&["policy-file", &file.path, "more"]);
     assert!(log.contains("redis-ratelimit cannot be loaded: unknown argument 'more': expected"), "{log}");
 }
@@ -135,7 +134,9 @@ fn a_running_server_that_refuses_the_file_goes_on_without_the_module() {
     let mut client = server.connect();
     let load = format!("MODULE LOAD {} policy-file {}", module().display(), file.path);
     assert!(client.call(&load).is_err());
-    assert!(server.log().contains(&format!("cannot be loaded: {}: line 1: a policy needs a limit", file.path)));
+    assert!(server
+        .log()
+        .contains(&format!("cannot be loaded: {}: line 1: a policy requires at least one limit", file.path)));
     assert_eq!(client.get::<Vec<String>>("CONFIG GET ratelimit.*"), Vec::<String>::new());
     client.get::<()>("DEBUG RELOAD");
     file.write(API);
@@ -176,7 +177,7 @@ fn a_change_is_noticed_and_a_bad_one_is_told_of_once() {
     let log = server.log();
     let problem = format!("{REFUSED}: {}: line 2: limit 2 is incomplete: expected ALGORITHM a b\n", file.path);
     assert_eq!((log.matches(REFUSED).count(), log.matches(&problem).count()), (1, 1), "{log}");
-    assert_eq!(log.matches("redis-ratelimit: the policy file has changed, policies now: 2").count(), 1, "{log}");
+    assert_eq!(log.matches("redis-ratelimit: reloaded the policy file, 2 policies").count(), 1, "{log}");
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn policies_stay_when_the_file_goes() {
         assert_eq!(policies(&mut client), [API]);
         assert_eq!(server.log().matches(REFUSED).count(), 1 + number, "{}", server.log());
         let error = client.error("RL.POLICY LOAD");
-        assert_eq!(error, format!("ERR {}: {problem}; the policies in force stay", file.path));
+        assert_eq!(error, format!("ERR {}: {problem}; the policies stay", file.path));
         file.replace(LOGIN);
         eventually("it is back", || policies(&mut client) == [LOGIN]);
         file.replace(API);
@@ -213,9 +214,9 @@ fn a_file_that_was_gone_may_come_back_empty_or_as_it_was() {
     for (number, (text, expected)) in [("", &[][..]), (API, &[API]), (API, &[API]), ("", &[])].into_iter().enumerate() {
         fs::remove_file(&file.path).expect("removed");
         eventually("it is missed", || refusals() == number + 1);
-        let changes = server.log().matches("the policy file has changed").count();
+        let changes = server.log().matches("reloaded the policy file").count();
         file.replace(text);
-        eventually("it is back", || server.log().matches("the policy file has changed").count() == changes + 1);
+        eventually("it is back", || server.log().matches("reloaded the policy file").count() == changes + 1);
         assert_eq!(policies(&mut client), expected);
     }
 }
@@ -225,11 +226,11 @@ fn a_second_and_different_problem_is_told_too() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let problems = [
-        ("line 1: a policy needs a limit", "nonsense".to_owned()),
+        ("line 1: a policy requires at least one limit", "nonsense".to_owned()),
         (NO_SUCH_FILE, String::new()),
         ("not a regular file", String::new()),
-        ("too large for a file of policies", "#".repeat(16 << 20)),
-        ("line 2: the policy 'api' is there twice", [API, API].join("\n")),
+        ("too large for a policy file", "#".repeat(16 << 20)),
+        ("line 2: duplicate policy 'api'", [API, API].join("\n")),
         (NO_SUCH_FILE, String::new()),
     ];
     for (number, (problem, text)) in problems.iter().enumerate() {
@@ -280,7 +281,9 @@ fn a_problem_that_load_meets_first_is_logged_too() {
     let mut client = server.connect();
     let told = || server.log().lines().filter(|line| line.contains(REFUSED)).map(str::to_owned).collect::<Vec<_>>();
     for (number, (text, problem)) in
-        [("nonsense", "line 1: a policy needs a limit"), ("lo!gin", "line 1: invalid name")].into_iter().enumerate()
+        [("nonsense", "line 1: a policy requires at least one limit"), ("lo!gin", "line 1: invalid name")]
+            .into_iter()
+            .enumerate()
     {
         file.replace(text);
         for _ in 0..2 {
@@ -344,12 +347,12 @@ fn load_reads_it_at_once_and_whole_or_not_at_all() {
     assert_eq!(policies(&mut client), [LOGIN, OTHER]);
     for (text, problem) in [
         (format!("{API}\n{LOGIN}\nother FIXEDWINDOW 7"), "line 3: limit 1 is incomplete: expected ALGORITHM a b"),
-        (format!("{API}\n{API}"), "line 2: the policy 'api' is there twice"),
-        ("#".repeat(16 << 20), "too large for a file of policies"),
+        (format!("{API}\n{API}"), "line 2: duplicate policy 'api'"),
+        ("#".repeat(16 << 20), "too large for a policy file"),
     ] {
         file.replace(&text);
         let error = client.error("RL.POLICY LOAD");
-        assert_eq!(error, format!("ERR {}: {problem}; the policies in force stay", file.path));
+        assert_eq!(error, format!("ERR {}: {problem}; the policies stay", file.path));
         assert_eq!(policies(&mut client), [LOGIN, OTHER]);
     }
     // As large as it may be.

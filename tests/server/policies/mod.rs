@@ -54,7 +54,7 @@ fn every_error_says_what_is_wrong_and_changes_nothing() {
     let window =
         "expected seconds such as 60 or 0.5, or a number with a unit (us, ms, s, m, h, d, w) such as 500ms or \
                   1d, in whole microseconds from 1ms to 10 years";
-    let no_file = "there is no policy file: name one in the configuration, with ratelimit.policy-file";
+    let no_file = "this instance is not configured to use a policy file, see ratelimit.policy-file";
     let many = ["FIXEDWINDOW 5 1d"; 129].join(" ");
     for (arguments, message) in [
         ("SET api! FIXEDWINDOW 1 1d", format!("invalid name 'api!': {name}")),
@@ -98,7 +98,7 @@ fn every_error_says_what_is_wrong_and_changes_nothing() {
         let error = client.error(&format!("RL.POLICY {arguments}")).to_lowercase();
         assert_eq!(error, format!("err wrong number of arguments for '{command}' command"));
     }
-    assert_eq!(client.error("RL.CHECK nobody key"), "ERR unknown policy 'nobody': known are api, login");
+    assert_eq!(client.error("RL.CHECK nobody key"), "ERR unknown policy 'nobody': the policies are api, login");
     assert_eq!(policies(&mut client), [API, LOGIN]);
     assert_eq!(client.get::<i64>("DBSIZE"), 0);
 }
@@ -111,7 +111,7 @@ fn the_next_request_follows_what_was_set() {
         let told: Vec<Value> = client.get("RL.CHECK policy key");
         (told[0] == Value::Int(1), told.len() - 2)
     };
-    assert!(client.error("RL.CHECK policy key").starts_with("ERR unknown policy 'policy': there are none yet"));
+    assert!(client.error("RL.CHECK policy key").starts_with("ERR unknown policy 'policy': no policies are defined"));
     set_policies(&mut client, &["policy SLIDINGLOG 1 1d"]);
     assert_eq!([allowed(&mut client), allowed(&mut client)], [(true, 1), (false, 1)]);
     set_policies(&mut client, &["policy SLIDINGLOG 2 1d SLIDINGCOUNTER 9 1d"]);

@@ -233,6 +233,6 @@ fn damaged_policies_in_a_snapshot_are_refused_with_a_line_in_the_log() {
     bytes[word] = b'X';
     fs::write(&file, &bytes).expect("written");
     assert!(!server.try_restart(), "a damaged snapshot was loaded");
-    let line = "the policies of ratelimit are damaged: line 2: limit 1: unknown algorithm 'XLIDINGLOG'";
+    let line = "cannot load the policies of ratelimit: line 2: limit 1: unknown algorithm 'XLIDINGLOG'";
     assert!(server.log().contains(line), "{}", server.log());
 }

@@ -46,7 +46,7 @@ fn save_overwrites_nothing_that_it_has_not_read() {
     let server = file.server(&[]);
     let mut client = server.connect();
     // Somebody has edited it, well or badly, or just now.
-    let problem = "changed since it was read; RL.POLICY LOAD reads it, and undoes what was set since";
+    let problem = "changed since it was loaded; RL.POLICY LOAD loads it, and discards what was set since";
     for text in [LOGIN, "login SLIDINGLOG 5"] {
         // Just after a look, so that the next one is a second away. On a busy machine that may be too soon.
         eventually("nothing comes in between", || {
@@ -66,7 +66,7 @@ fn save_overwrites_nothing_that_it_has_not_read() {
         });
     }
     eventually("it is refused", || server.log().contains(REFUSED));
-    let problem = "changed since it was read, and refused; correct it, or remove it and save again";
+    let problem = "changed since it was loaded, and is invalid; correct it, or remove it and save again";
     assert_eq!(client.error("RL.POLICY SAVE"), format!("ERR {}: {problem}", file.path));
     file.replace(API);
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
@@ -84,14 +84,14 @@ fn save_replaces_nothing_that_it_could_not_read() {
     let server = file.server(&[]);
     let mut client = server.connect();
     set_policies(&mut client, &[OTHER]);
-    let refused = |problem: &str| format!("ERR {}: {problem}; it is not overwritten", file.path);
+    let refused = |problem: &str| format!("ERR {}: {problem}; not overwritten", file.path);
     let large = format!("{LOGIN}\n{}\n", "#".repeat(16 << 20));
     file.replace(&large);
     for told in [false, true] {
         if told {
             eventually("it is refused", || server.log().contains(REFUSED));
         }
-        assert_eq!(client.error("RL.POLICY SAVE"), refused("too large for a file of policies"));
+        assert_eq!(client.error("RL.POLICY SAVE"), refused("too large for a policy file"));
         assert_eq!(fs::read_to_string(&file.path).expect("a text"), large);
     }
     // Nor what is no file, be it named or linked to.
@@ -102,10 +102,7 @@ fn save_replaces_nothing_that_it_could_not_read() {
     for target in [&pipe, &folder] {
         symlink(target, &file.path).expect("a link");
         assert_eq!(client.error("RL.POLICY SAVE"), refused("not a regular file"));
-        assert_eq!(
-            client.error("RL.POLICY LOAD"),
-            format!("ERR {}: not a regular file; the policies in force stay", file.path)
-        );
+        assert_eq!(client.error("RL.POLICY LOAD"), format!("ERR {}: not a regular file; the policies stay", file.path));
         assert!(fs::symlink_metadata(&file.path).expect("a link").is_symlink());
         fs::remove_file(&file.path).expect("removed");
     }
@@ -116,7 +113,7 @@ fn save_replaces_nothing_that_it_could_not_read() {
     // A link that leads in a circle leads to nothing that could be read.
     fs::remove_file(&file.path).expect("removed");
     symlink(&file.path, &file.path).expect("a link");
-    assert!(client.error("RL.POLICY SAVE").ends_with("it is not overwritten"));
+    assert!(client.error("RL.POLICY SAVE").ends_with("not overwritten"));
     // Nothing was lost, and nothing else is there.
     assert_eq!(policies(&mut client), [API, OTHER]);
     assert_eq!(fs::read_dir(&file.folder).expect("files").count(), 2);

@@ -4,9 +4,9 @@
 use std::thread;
 
 use fastrand::Rng;
-use redis::Value;
-use redis_ratelimit::limiter::{Algorithm, Held, Limiter, PolicyLimits, PolicyName, Quota};
-use redis_ratelimit::replication::{state_facts, FactBytes, PolicyFactBytes};
+use limiter::{Algorithm, Limiter, PerLimit, PolicyLimits, PolicyName, Quota, Request, Value};
+use redis_ratelimit::replication::effect::recreate;
+use redis_ratelimit::replication::{EffectBytes, PolicyEffectBytes};
 
 use crate::common::dump::{damaged, with_checksum};
 use crate::common::live_keys::{assert_exact, found, told, Live};
@@ -92,7 +92,7 @@ fn whatever_is_done_to_keys_those_that_are_there_are_counted() {
     make(&mut client);
     for (after, commands, keys) in STEPS {
         for command in commands {
-            client.get::<Value>(command);
+            client.get::<redis::Value>(command);
         }
         let live = assert_exact(&mut client, after);
         assert_eq!(live.total(), keys, "after {after}: {live:?}");
@@ -108,7 +108,7 @@ fn a_key_counts_for_the_policy_under_which_it_was_last_used() {
         client.get::<()>(policy);
     }
     let assert_keys = |client: &mut Client, command: &str, expected: &[(&str, i64)]| {
-        client.get::<Value>(command);
+        client.get::<redis::Value>(command);
         let live = assert_exact(client, command);
         let expected = expected.iter().map(|(name, keys)| (format!("policy {name}"), *keys)).collect();
         assert_eq!(live.keys, expected, "after {command}");
@@ -280,30 +280,30 @@ fn what_is_decided_elsewhere_is_counted_here() {
         assert_exact(client, "RL.APPLY");
         reply
     };
-    let taken = FactBytes::taken(&log, 3, now);
+    let taken = EffectBytes::take(&log, 3, now);
     for key in ["new", "new", "SLIDINGLOG1"] {
         apply(&mut client, &[key.as_bytes(), taken.as_ref()]).expect("applied");
     }
     assert!(apply(&mut client, &[b"FIXEDWINDOW1", taken.as_ref()]).is_err());
     assert!(apply(&mut client, &[b"other", taken.as_ref(), b"FIXEDWINDOW1", taken.as_ref()]).is_err());
-    let under_policy = PolicyFactBytes::taken("elsewhere", &[log, window], 3, now);
+    let under_policy = PolicyEffectBytes::take("elsewhere", &[log, window], 3, now);
     for key in ["policy", "policy", "user:1", "user:3"] {
         apply(&mut client, &[key.as_bytes(), under_policy.as_ref()]).expect("applied");
     }
-    let refunded = FactBytes::refunded(2, now + 1);
+    let refunded = EffectBytes::refund(2, now + 1);
     apply(&mut client, &[b"policy", refunded.as_ref(), b"new", refunded.as_ref()]).expect("applied");
 
     // Whole states, piece by piece, over whatever is there.
     let (mut limiter, mut limits) =
         (Limiter::new(&log), PolicyLimits::new(PolicyName::new(b"further").expect("a name"), &[window, log]));
     for entry in 0..3_000 {
-        limiter.request(&log, entry % 5 + 1, false, now + entry).expect("a log");
-        limits.take(&[window, log], entry % 5 + 1, now + entry);
+        limiter.request(&log, Request::new(entry % 5 + 1, now + entry)).expect("a log");
+        limits.request(&[window, log], Request::forced(entry % 5 + 1, now + entry), &mut PerLimit::new());
     }
-    for held in [Held::Limiter(limiter), Held::Policy(limits)] {
+    for value in [Value::Limiter(limiter), Value::Policy(limits)] {
         for key in ["state", "FIXEDWINDOW2", "user:2", "SLIDINGLOG2"] {
-            for fact in state_facts(&held) {
-                apply(&mut client, &[key.as_bytes(), &fact]).expect("applied");
+            for effect in recreate(&value) {
+                apply(&mut client, &[key.as_bytes(), &effect]).expect("applied");
             }
         }
     }

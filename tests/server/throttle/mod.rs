@@ -205,15 +205,13 @@ fn a_key_that_holds_something_else_stays_as_it_is() {
     client.limit("RL.LEAKYBUCKET leaky 16 30/m");
     client.get::<()>("RL.POLICY SET policy TOKENBUCKET 16 30/m SLIDINGLOG 5 1d");
     client.get::<Value>("RL.CHECK policy policy");
-    let (server_says, held) = ("Operation against a key holding the wrong kind of value", "; DEL it to start afresh");
+    let (server_says, held) =
+        ("Operation against a key holding the wrong kind of value", "; delete the key to start over");
     for (key, problem) in [
         ("list", server_says.to_owned()),
         ("string", server_says.to_owned()),
-        ("leaky", format!("the key holds a LEAKYBUCKET limiter, not a TOKENBUCKET one{held}")),
-        (
-            "policy",
-            format!("the key holds the limits of a policy (TOKENBUCKET, SLIDINGLOG), not a TOKENBUCKET limiter{held}"),
-        ),
+        ("leaky", format!("key holds a LEAKYBUCKET limiter, not TOKENBUCKET{held}")),
+        ("policy", format!("key holds the limits of a policy (TOKENBUCKET, SLIDINGLOG), not TOKENBUCKET{held}")),
     ] {
         let before = client.digest(key);
         for quantity in 0..3 {

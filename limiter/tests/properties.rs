@@ -1,0 +1,193 @@
+//! Contracts that hold for every sequence of requests: against naive models, and in their own right.
+
+use super::models::steps::{algorithms, assert_within, jumps, moved, steady, wild, Step, START};
+use super::models::{limit, retry_ms, span, Bucket, Counter, Log, Model, Naive, Told, Window};
+use limiter::{Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, Unpacked, Value};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Requests whose numbers are as large as they get, beside small ones: amounts, rates, windows and times.
+fn vast() -> impl Strategy<Value = (Vec<Step>, Micros)> {
+    let amounts = || select(vec![1, 9, (1 << 40) + 1, (1 << 48) - 1, 1 << 48, (1 << 53) - 1]);
+    let quotas = move |algorithm| {
+        let rates = select(vec!["1", "100/m", "1/3650d", "4294967311/7s", "999999999.999", "7/8w"]);
+        let windows = select(vec!["1ms", "1h", "3650d", "3258d", "3257d"]);
+        (amounts(), rates, windows).prop_filter_map("a quota out of range", move |(limit, rate, window)| {
+            let is_bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+            let b = if is_bucket { rate } else { window };
+            Quota::parse(algorithm, limit.to_string().as_bytes(), b.as_bytes()).ok()
+        })
+    };
+    let step = move |quotas: Vec<Quota>| {
+        let passes = prop_oneof![3 => jumps(), 1 => 0..400_000_000_000_000_i64];
+        (select(quotas), amounts(), any::<bool>(), passes).prop_map(|(quota, cost, force, passes)| Step {
+            quota,
+            cost,
+            force,
+            passes,
+        })
+    };
+    let steps = algorithms().prop_flat_map(move |it| vec(quotas(it), 2)).prop_flat_map(move |it| vec(step(it), 1..30));
+    (steps, select(vec![START, (1 << 56) - 1_000_000, 1 << 59]))
+}
+
+fn request(limiter: &mut Limiter, step: &Step, now: Micros) -> Decision {
+    limiter.request(&step.quota, step.request(now)).expect("one algorithm")
+}
+
+/// Runs the steps, and shows each moment after a step: the step, the time, and what was told.
+fn run(steps: &[Step], mut seen: impl FnMut(&Limiter, &Step, Micros, Decision)) {
+    let mut limiter = Limiter::new(&steps[0].quota);
+    let mut now = START;
+    for step in steps {
+        now = moved(now, step.passes);
+        let decision = request(&mut limiter, step, now);
+        seen(&limiter, step, now, decision);
+    }
+}
+
+fn agrees_with<N: Naive>(steps: &[Step]) {
+    let mut model = Model::<N>::new(steps[0].quota);
+    run(steps, |_, step, now, decision| {
+        let expected = model.request(step.quota, step.cost, step.force, now);
+        let reply = decision.to_reply();
+        assert_eq!(Told::from(decision), expected, "at {now}: {step:?}");
+        assert_eq!(reply.five[0], i64::from(expected.allowed));
+        assert_eq!(reply.five[1], i64::try_from(limit(&step.quota)).expect("fits"));
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn a_limiter_decides_alike_in_whatever_form_it_is_kept((steps, start) in vast()) {
+        let mut limiter = Limiter::new(&steps[0].quota);
+        let mut unpacked = Unpacked::new(&steps[0].quota);
+        let mut now = start;
+        for step in &steps {
+            now = moved(now, step.passes);
+            let decision = unpacked.request(&step.quota, step.request(now)).expect("one algorithm");
+            prop_assert_eq!(request(&mut limiter, step, now), decision);
+            prop_assert!(limiter == Limiter::from(unpacked.clone()), "{limiter:?} is not {unpacked:?}");
+            prop_assert_eq!((limiter.resets_at(now), limiter.quota()), (unpacked.resets_at(now), unpacked.quota()));
+        }
+    }
+
+    #[test]
+    fn a_token_bucket_agrees_with_one_in_fractions(steps in wild(Just(Algorithm::TokenBucket))) {
+        agrees_with::<Bucket>(&steps);
+    }
+
+    #[test]
+    fn a_leaky_bucket_agrees_with_one_in_fractions(steps in wild(Just(Algorithm::LeakyBucket))) {
+        agrees_with::<Bucket>(&steps);
+    }
+
+    #[test]
+    fn a_fixed_window_agrees_with_a_list(steps in wild(Just(Algorithm::FixedWindow))) {
+        agrees_with::<Window>(&steps);
+    }
+
+    #[test]
+    fn a_sliding_log_agrees_with_a_list(steps in wild(Just(Algorithm::SlidingLog))) {
+        agrees_with::<Log>(&steps);
+    }
+
+    #[test]
+    fn a_sliding_counter_agrees_with_the_formula(steps in wild(Just(Algorithm::SlidingCounter))) {
+        agrees_with::<Counter>(&steps);
+    }
+
+    #[test]
+    fn never_more_is_admitted_than_the_quota_says(steps in steady()) {
+        let mut admitted: Vec<(Micros, u64)> = Vec::new();
+        run(&steps, |_, step, now, decision| {
+            if decision.allowed {
+                admitted.push((now, step.cost));
+            }
+        });
+        assert_within(&steps[0].quota, &admitted);
+    }
+
+    #[test]
+    fn waiting_as_told_is_enough_and_a_millisecond_less_is_not(steps in wild(algorithms())) {
+        run(&steps, |limiter, step, now, decision| {
+            let again = |at| request(&mut limiter.clone(), &Step { force: false, ..step.clone() }, at).allowed;
+            match retry_ms(decision.retry) {
+                _ if decision.allowed => assert_eq!(decision.retry, Retry::Now),
+                -1 => assert!(step.cost > limit(&step.quota)),
+                wait => {
+                    let wait = u64::try_from(wait).expect("a wait");
+                    assert!(wait > 0, "a denial without a wait");
+                    assert!(again(now + wait * 1_000), "still denied after {wait} ms: {step:?}");
+                    assert!(!again(now + (wait - 1) * 1_000), "allowed before {wait} ms: {step:?}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn what_remains_can_be_taken_and_no_more(steps in wild(algorithms())) {
+        run(&steps, |limiter, step, now, decision| {
+            let takes = |cost| request(&mut limiter.clone(), &Step { cost, force: false, ..step.clone() }, now).allowed;
+            assert!(decision.remaining == 0 || takes(decision.remaining));
+            assert!(!takes(decision.remaining + 1));
+        });
+    }
+
+    #[test]
+    fn a_denied_request_leaves_everything_as_it_was(steps in wild(algorithms())) {
+        let mut before = Limiter::new(&steps[0].quota);
+        run(&steps, |limiter, _, _, decision| {
+            if !decision.taken {
+                assert_eq!(*limiter, before);
+                assert_eq!(bytes(&Value::Limiter(limiter.clone())), bytes(&Value::Limiter(before.clone())));
+            }
+            before = limiter.clone();
+        });
+    }
+
+    #[test]
+    fn an_idle_limiter_is_as_good_as_a_new_one(steps in wild(algorithms())) {
+        run(&steps, |limiter, step, now, decision| {
+            if !decision.taken {
+                return;
+            }
+            let idle = limiter.resets_at(now);
+            let step = Step { force: false, ..step.clone() };
+            for later in [0, 1, 777_777] {
+                let used = request(&mut limiter.clone(), &step, idle + later);
+                let new = request(&mut Limiter::new(&step.quota), &step, idle + later);
+                assert_eq!(used, new, "{later} after");
+            }
+            assert_eq!(request(&mut limiter.clone(), &Step { cost: 1, ..step.clone() }, idle).remaining, limit(&step.quota) - 1);
+            let earlier = request(&mut limiter.clone(), &Step { cost: limit(&step.quota), ..step }, idle - 1);
+            assert!(!earlier.allowed, "idle before it said so");
+        });
+    }
+
+    #[test]
+    fn force_takes_at_most_twice_the_limit_and_locks_out_for_two_rounds_at_most(steps in wild(algorithms())) {
+        run(&steps, |limiter, step, now, decision| {
+            // What is used of a bucket may begin and end within a microsecond.
+            let round = span(&step.quota) + 1;
+            let behind = limiter.last_changed().unwrap_or(0).saturating_sub(now);
+            // Under a changed quota what was used drains at least as fast as under the old one, of which nothing is
+            // known here.
+            let same = steps.iter().all(|other| other.quota == step.quota);
+            assert!(!same || decision.reset_after <= 2 * round + behind.min(round), "{decision:?}");
+        });
+    }
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode(&mut bytes);
+    for entry in value.limiters().iter().filter_map(Limiter::entries).flat_map(Entries::iter) {
+        bytes.extend(entry.time.to_le_bytes());
+        bytes.extend(entry.cost.to_le_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,12 @@
+//! What can be tested without a server: effects, statistics, and hostile bytes for every decoder and parser.
+
+#[path = "../../limiter/tests/models/mod.rs"]
+mod models;
+#[path = "../common/mutation.rs"]
+mod mutation;
+#[path = "../../fuzz/src/lib.rs"]
+mod targets;
+
+mod effects;
+mod fuzz;
+mod heavy_hitters;
