@@ -1,5 +1,5 @@
-//! A clock that is turned back: up to a window, or a fill, nothing is forgiven, and nobody is blocked for longer than that
-//! and the step; beyond it, everything is forgotten.
+//! Steps back of the clock. After a step of up to one span (a window, or the time in which a bucket fills), time stands
+//! still for the limiter. After a longer step the limiter is reset.
 
 use super::models::span;
 use super::models::steps::{algorithms, assert_within, costs, mode, moved, quotas, waits, wild, Step, START};
@@ -18,7 +18,7 @@ fn request(limiter: &mut Limiter, quota: &Quota, cost: u64, force: bool, now: Mi
     limiter.request(quota, Request { cost, mode: mode(force), now }).expect("one algorithm")
 }
 
-/// Requests to one key with one quota, on a clock that moves like this.
+/// Requests to one key with one quota; `clock` makes the steps of the clock.
 fn steps_with<C: Strategy<Value = i64>>(clock: fn() -> C, force: f64) -> impl Strategy<Value = Vec<Step>> {
     let step = move |quota| {
         (costs(), prop::bool::weighted(force), clock()).prop_map(move |(cost, force, passes)| Step {
@@ -31,8 +31,8 @@ fn steps_with<C: Strategy<Value = i64>>(clock: fn() -> C, force: f64) -> impl St
     algorithms().prop_flat_map(quotas).prop_flat_map(move |quota| vec(step(quota), 1..40))
 }
 
-/// The same decision by a clock that is so far behind: only what is a wait is longer.
-fn seen_from_behind(decision: Decision, behind: Micros) -> Decision {
+/// The same decision on a clock that is `behind`: every wait is longer by that.
+fn delayed_by(decision: Decision, behind: Micros) -> Decision {
     let longer = |wait: Micros| if wait > 0 { wait + behind } else { 0 };
     Decision {
         retry: match decision.retry {
@@ -48,7 +48,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn up_to_the_quota_it_is_as_if_time_stood_still(steps in steps_with(waits, 0.15), cost in costs(), amount in 1..40_u64) {
+    fn after_a_step_back_within_the_span_time_stands_still(steps in steps_with(waits, 0.15), cost in costs(), amount in 1..40_u64) {
         let quota = steps[0].quota;
         let mut limiter = Limiter::new(&quota);
         let mut now = START;
@@ -60,12 +60,12 @@ proptest! {
                 let behind = behind.min(span(&quota));
                 let seen = |cost| limiter.peek(&quota, cost, last - behind).expect("one algorithm");
                 let stood = |cost| limiter.peek(&quota, cost, last).expect("one algorithm");
-                prop_assert_eq!(seen(cost), seen_from_behind(stood(cost), behind));
+                prop_assert_eq!(seen(cost), delayed_by(stood(cost), behind));
                 prop_assert_eq!(limiter.used(last - behind), limiter.used(last));
                 for force in [false, true] {
                     let (mut back, mut still) = (limiter.clone(), limiter.clone());
-                    let told = request(&mut back, &quota, cost, force, last - behind);
-                    prop_assert_eq!(told, seen_from_behind(request(&mut still, &quota, cost, force, last), behind));
+                    let decision = request(&mut back, &quota, cost, force, last - behind);
+                    prop_assert_eq!(decision, delayed_by(request(&mut still, &quota, cost, force, last), behind));
                     prop_assert_eq!(&back, &still);
                 }
                 let (mut back, mut still) = (limiter.clone(), limiter.clone());
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn beyond_the_quota_it_is_as_if_nothing_had_been(steps in steps_with(waits, 0.15), cost in costs()) {
+    fn after_a_step_back_beyond_the_span_the_limiter_is_reset(steps in steps_with(waits, 0.15), cost in costs()) {
         let quota = steps[0].quota;
         let mut limiter = Limiter::new(&quota);
         let mut now = START;
@@ -96,17 +96,17 @@ proptest! {
                 let (mut back, mut fresh) = (limiter.clone(), Limiter::new(&quota));
                 prop_assert_eq!(back.peek_current(cost, now), fresh.peek_current(cost, now));
                 prop_assert_eq!(back.used(now), 0);
-                prop_assert!(!back.refund(1, now), "nothing to give back");
+                prop_assert!(!back.refund(1, now), "nothing to refund");
                 prop_assert_eq!(&back, &limiter);
-                let told = request(&mut back, &quota, cost, false, now);
-                prop_assert_eq!(told, request(&mut fresh, &quota, cost, false, now));
-                prop_assert_eq!(&back, if told.taken { &fresh } else { &limiter }, "a denial changes nothing");
+                let decision = request(&mut back, &quota, cost, false, now);
+                prop_assert_eq!(decision, request(&mut fresh, &quota, cost, false, now));
+                prop_assert_eq!(&back, if decision.taken { &fresh } else { &limiter }, "a denial changes nothing");
             }
         }
     }
 
     #[test]
-    fn a_clock_that_trembles_never_admits_one_more(
+    fn steps_back_within_the_span_admit_no_more_than_the_quota(
         steps in steps_with(|| prop_oneof![waits(), -3..0_i64, -3_000..0_i64, -7_200_000_000..0_i64], 0.0),
     ) {
         let quota = steps[0].quota;
@@ -118,7 +118,7 @@ proptest! {
             now = moved(now, step.passes).max(last.saturating_sub(span(&quota)));
             latest = latest.max(now);
             if request(&mut limiter, &quota, step.cost, false, now).allowed {
-                // Whatever the clock says, it counts at a time that does not go back, nor beyond what the clock has said.
+                // The time at which a cost counts never goes back, and never beyond the latest time of the clock.
                 let counted = limiter.last_changed().expect("something was taken");
                 prop_assert!((last..=latest).contains(&counted));
                 admitted.push((counted, step.cost));
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_blocked_for_longer_than_the_quota_and_the_step(steps in wild(algorithms()), force in any::<bool>()) {
+    fn waits_after_a_step_back_are_bounded_by_the_span_and_the_step(steps in wild(algorithms()), force in any::<bool>()) {
         let mut limiter = Limiter::new(&steps[0].quota);
         let mut now = START;
         let rounds = if force { 2 } else { 1 };
@@ -136,19 +136,19 @@ proptest! {
             now = moved(now, step.passes);
             request(&mut limiter, &step.quota, step.cost, force && step.force, now);
             let behind = limiter.last_changed().unwrap_or(0).saturating_sub(now);
-            // Nor when the quota changes, to a lower limit too.
+            // The same with another quota, whose limit may be lower.
             for Step { quota, .. } in &steps {
                 if let Retry::After(wait) = limiter.peek(quota, 1, now).expect("one algorithm").retry {
-                    // A microsecond more, in which a part of a token comes, or a count begins to fade.
+                    // Plus one microsecond: a fraction of a token, or the first moment at which a count fades.
                     let longest = rounds * (span(quota) + 1) + behind;
-                    prop_assert!(behind <= span(quota) && wait <= longest, "{wait} us, and not {longest} at most");
+                    prop_assert!(behind <= span(quota) && wait <= longest, "{wait} us, expected at most {longest}");
                 }
             }
         }
     }
 }
 
-/// Each is used up by ten, and resets fully after ten seconds.
+/// With a limit of ten, each resets fully after ten seconds.
 const QUOTAS: [(Algorithm, &str); 5] = [
     (Algorithm::TokenBucket, "1"),
     (Algorithm::LeakyBucket, "1"),
@@ -158,7 +158,7 @@ const QUOTAS: [(Algorithm, &str); 5] = [
 ];
 
 #[test]
-fn steps_of_any_length_forgive_nothing_or_one_limit() {
+fn a_step_back_admits_nothing_extra_or_exactly_one_limit() {
     let steps = [1, 999, 1_000, SECOND, 9_999_999, 10_000_000, 10_000_001, 60 * SECOND, 3_600 * SECOND, YEAR, START];
     for (algorithm, pace) in QUOTAS {
         for (limit, pace) in [("10", pace), ("1", if pace == "1" { "0.1" } else { pace })] {
@@ -179,11 +179,11 @@ fn steps_of_any_length_forgive_nothing_or_one_limit() {
                         Retry::Never => panic!("a cost of one"),
                     }
                 };
-                let forgets = step > 10 * SECOND;
-                let shown = format!("{quota:?} back {step}, in debt: {debt}");
-                assert_eq!(extra, if forgets { limit } else { 0 }, "{shown}");
-                let longest = 10 * SECOND * if debt && !forgets { 2 } else { 1 } + 1;
-                assert!(wait <= longest + if forgets { 0 } else { step }, "{shown}: blocked for {wait}");
+                let is_reset = step > 10 * SECOND;
+                let shown = format!("{quota:?}, {step} us back, in debt: {debt}");
+                assert_eq!(extra, if is_reset { limit } else { 0 }, "{shown}");
+                let longest = 10 * SECOND * if debt && !is_reset { 2 } else { 1 } + 1;
+                assert!(wait <= longest + if is_reset { 0 } else { step }, "{shown}: blocked for {wait}");
                 assert!(!request(&mut limiter, &quota, 1, false, now + wait - 1).allowed, "{shown}");
                 assert!(request(&mut limiter, &quota, 1, false, now + wait).allowed, "{shown}");
             }
@@ -192,9 +192,9 @@ fn steps_of_any_length_forgive_nothing_or_one_limit() {
 }
 
 #[test]
-fn many_small_steps_that_add_up_are_one_long_step() {
+fn many_small_steps_back_add_up_to_one_long_step() {
     for (algorithm, pace) in QUOTAS {
-        // Also when something is taken after each: it counts at the time that stands still.
+        // Costs that are taken in between count at the time that stands still.
         let steps = quota(algorithm, "12", if pace == "1" { "1.2" } else { pace });
         let mut limiter = Limiter::new(&steps);
         assert!(request(&mut limiter, &steps, 1, false, START).allowed);
@@ -219,12 +219,11 @@ fn many_small_steps_that_add_up_are_one_long_step() {
 }
 
 #[test]
-fn what_is_unused_does_not_last_until_the_clock_is_where_it_was() {
+fn an_unused_limiter_resets_at_once_after_a_step_back() {
     for (algorithm, pace) in QUOTAS {
         let mut limiter = Limiter::new(&quota(algorithm, "10", pace));
         assert!(request(&mut limiter, &quota(algorithm, "10", pace), 3, false, START).allowed);
         assert!(limiter.resets_at(START) > START, "{algorithm:?}");
-        // Nor does what is forgotten.
         let long_before = START - 10 * SECOND - 1;
         assert!(limiter.resets_at(long_before) <= long_before, "{algorithm:?}: {}", limiter.resets_at(long_before));
         let before = START - 10 * SECOND;
@@ -234,17 +233,17 @@ fn what_is_unused_does_not_last_until_the_clock_is_where_it_was() {
 }
 
 #[test]
-fn a_long_log_is_kept_whole_or_forgotten_whole() {
+fn a_step_back_keeps_or_drops_all_entries_of_a_long_log() {
     let quota = quota(Algorithm::SlidingLog, "20000", "10s");
     let mut limiter = Limiter::new(&quota);
     for i in 0..18_000 {
         assert!(request(&mut limiter, &quota, 1, false, START + i * 500).allowed);
     }
     let (last, now) = (START + 17_999 * 500, START + 3 * SECOND);
-    // Back to where a third was taken: all of it still counts, and what is taken now counts from then on.
+    // All entries still count, also those that are in the future now. The new cost counts at the time of the last one.
     assert_eq!(request(&mut limiter, &quota, 1_000, false, now).remaining, 1_000);
     let denied = request(&mut limiter, &quota, 1_001, false, now);
-    assert_eq!(denied.retry, Retry::After(START + 10 * SECOND - now), "the oldest goes first");
+    assert_eq!(denied.retry, Retry::After(START + 10 * SECOND - now), "the oldest entry expires first");
     assert_eq!(denied.reset_after, last + 10 * SECOND - now);
     let entries: Vec<_> = limiter.entries().expect("a log").iter().collect();
     assert_eq!((entries.len(), entries[18_000].time), (18_001, last));

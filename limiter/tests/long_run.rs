@@ -1,4 +1,4 @@
-//! What only shows over many requests: rounding that adds up, logs that grow long, clocks at their extremes.
+//! Many requests and extreme values: rounding errors that add up, long logs, the first and the last times of the clock.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ fn request(limiter: &mut Limiter, quota: &Quota, cost: u64, now: Micros) -> Deci
     limiter.request(quota, Request::new(cost, now)).expect("one algorithm")
 }
 
-/// Sends `requests`, waiting whole milliseconds as told, and returns how long that took.
+/// Sends `requests`, retries each when its wait, in whole milliseconds, is over, and returns the time that passes.
 fn time_taken(quota: &Quota, requests: u64) -> Micros {
     let mut limiter = Limiter::new(quota);
     let mut now = START;
@@ -32,7 +32,7 @@ fn time_taken(quota: &Quota, requests: u64) -> Micros {
 }
 
 #[test]
-fn a_client_that_waits_as_told_for_a_million_requests_loses_nothing() {
+fn a_million_requests_that_retry_on_time_get_the_exact_rate() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
         for (capacity, rate, count, period) in [
             ("2", "3", 3, 1_000_000),
@@ -42,23 +42,23 @@ fn a_client_that_waits_as_told_for_a_million_requests_loses_nothing() {
         ] {
             let took = u128::from(time_taken(&quota(algorithm, capacity, rate), 1_000_000));
             let capacity: u128 = capacity.parse().expect("a number");
-            // Exactly what the rate allows, and at the very end the millisecond that waits are rounded up to.
+            // The exact time, plus up to one millisecond, as the last wait is rounded up.
             let least = (1_000_000 - capacity) * period / count;
-            assert!((least..=least + 1_000).contains(&took), "{rate}: {took} us in place of {least}");
+            assert!((least..=least + 1_000).contains(&took), "{rate}: {took} us, expected {least}");
         }
     }
-    // A log and a window hand out a whole limit at once, over and over.
+    // A log allows its limit at once, window after window.
     let took = time_taken(&quota(Algorithm::SlidingLog, "1000", "1s"), 1_000_000);
     assert!((999_000_000..=999_001_000).contains(&took), "{took}");
 }
 
 #[test]
-fn no_request_to_a_log_that_grows_to_a_million_entries_takes_a_millisecond() {
+fn requests_to_a_log_of_a_million_entries_take_less_than_a_millisecond() {
     let quota = quota(Algorithm::SlidingLog, "1000000", "1h");
-    // As many as fit the window, and then some: with each of these that comes, one leaves.
+    // A million entries fill the window; each later request also drops the oldest entry.
     let mut least = vec![Duration::MAX; 1_100_000];
     let mut slowest = Duration::MAX;
-    // What else runs on the machine may hold up a request, but not the same one each time.
+    // Other processes may delay a request, but not the same one in each round.
     for _ in 0..20 {
         let mut limiter = Limiter::new(&quota);
         for (now, least) in (START..).step_by(3_600).zip(&mut least) {
@@ -74,7 +74,7 @@ fn no_request_to_a_log_that_grows_to_a_million_entries_takes_a_millisecond() {
     assert!(slowest < Duration::from_millis(1), "{slowest:?}");
 }
 
-/// Numbers without a pattern, the same ones every time.
+/// A pseudorandom number.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -114,7 +114,7 @@ fn a_long_log_agrees_with_a_plain_list() {
                 rest -= taken;
                 rest + cost <= limit
             });
-            let leaves = leaves.expect("all leave in the end").0;
+            let leaves = leaves.expect("all entries expire in the end").0;
             assert_eq!(decision.retry, Retry::After(leaves + window - now));
         }
         longest = longest.max(list.len());
@@ -122,11 +122,11 @@ fn a_long_log_agrees_with_a_plain_list() {
         let newest = list.back().map_or(0, |(time, _)| time + window - now);
         assert_eq!(decision.reset_after, newest);
     }
-    assert!(denied > 1_000 && longest > 10_000, "the test tests little: {denied} denied, {longest} entries");
+    assert!(denied > 1_000 && longest > 10_000, "the test covers too little: {denied} denied, {longest} entries");
 }
 
 #[test]
-fn giving_back_from_a_long_log_agrees_with_a_plain_list() {
+fn refunds_from_a_long_log_agree_with_a_plain_list() {
     const ROUNDS: u32 = 100_000;
     let (limit, window) = (200_000, 3_600_000_000);
     let quota = quota(Algorithm::SlidingLog, "200000", "1h");
@@ -143,7 +143,7 @@ fn giving_back_from_a_long_log_agrees_with_a_plain_list() {
         assert_eq!(request(&mut limiter, &quota, cost, now).remaining, limit - sum - cost);
         list.push_back((now, cost));
         sum += cost;
-        // Mostly a little, now and then a good part, in the end all of it.
+        // Mostly a small refund, sometimes a large one, in the last round all of it.
         let mut amount = match random(&mut seed) % 20_000 {
             _ if round == ROUNDS => limit,
             0 => random(&mut seed) % sum + 1,
@@ -163,8 +163,11 @@ fn giving_back_from_a_long_log_agrees_with_a_plain_list() {
         assert!(entries.iter().map(|entry| (entry.time, entry.cost)).eq(list.iter().copied()));
         assert_eq!(entries.len(), list.len());
     }
-    assert!(longest > 20_000 && most > 20_000, "the test tests little: {longest} entries, {most} given back at once");
-    assert_eq!(limiter.entries().expect("a log").heap_bytes(), 0, "memory is kept");
+    assert!(
+        longest > 20_000 && most > 20_000,
+        "the test covers too little: {longest} entries, at most {most} refunded at once"
+    );
+    assert_eq!(limiter.entries().expect("a log").heap_bytes(), 0, "an empty log keeps memory");
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn a_log_grows_and_shrinks_with_its_entries() {
 }
 
 #[test]
-fn a_log_with_few_entries_stays_small_however_long_it_is_used() {
+fn a_log_with_few_entries_stays_small_over_many_requests() {
     let quota = quota(Algorithm::SlidingLog, "5", "1s");
     let mut limiter = Limiter::new(&quota);
     for i in 0..100_000 {
@@ -230,7 +233,7 @@ fn nothing_overflows_at_the_extremes() {
 }
 
 #[test]
-fn a_clock_that_is_turned_forward_is_like_waiting() {
+fn a_step_forward_of_the_clock_is_like_waiting() {
     for (algorithm, b) in Algorithm::ALL.into_iter().zip(["1", "1", "10", "10", "10"]) {
         let quota = quota(algorithm, "10", b);
         let mut limiter = Limiter::new(&quota);
@@ -241,23 +244,23 @@ fn a_clock_that_is_turned_forward_is_like_waiting() {
 }
 
 #[test]
-fn another_algorithm_is_refused_and_changes_nothing() {
-    for held in Algorithm::ALL {
-        let quota = quota(held, "10", "10");
+fn a_request_with_another_algorithm_is_rejected_and_changes_nothing() {
+    for algorithm in Algorithm::ALL {
+        let quota = quota(algorithm, "10", "10");
         let mut limiter = Limiter::new(&quota);
         request(&mut limiter, &quota, 3, START);
         let before = limiter.clone();
-        for asked in Algorithm::ALL.into_iter().filter(|asked| *asked != held) {
-            let other = self::quota(asked, "10", "10");
-            let refused = limiter.request(&other, Request::forced(1, START)).expect_err("refused");
-            assert_eq!((refused.held, refused.requested), (held, asked));
+        for requested in Algorithm::ALL.into_iter().filter(|requested| *requested != algorithm) {
+            let other = self::quota(requested, "10", "10");
+            let error = limiter.request(&other, Request::forced(1, START)).expect_err("rejected");
+            assert_eq!((error.held, error.requested), (algorithm, requested));
             assert_eq!(limiter, before);
         }
     }
 }
 
 #[test]
-fn a_raised_limit_helps_at_once_and_a_lowered_one_creates_no_debt() {
+fn a_higher_limit_applies_at_once_and_a_lower_one_creates_no_debt() {
     for (algorithm, b) in Algorithm::ALL.into_iter().zip(["1", "1", "1h", "1h", "1h"]) {
         let ten = quota(algorithm, "10", b);
         let mut limiter = Limiter::new(&ten);
@@ -271,16 +274,16 @@ fn a_raised_limit_helps_at_once_and_a_lowered_one_creates_no_debt() {
         let lowered = request(&mut limiter, &five, 1, now);
         assert_eq!((lowered.allowed, lowered.remaining), (false, 0), "{algorithm:?}");
         if let Quota::TokenBucket(_) | Quota::LeakyBucket(_) = five {
-            assert_eq!(lowered.retry, Retry::After(1_000_000), "no debt: the bucket is empty, not below that");
+            assert_eq!(lowered.retry, Retry::After(1_000_000), "the bucket is empty, without debt");
             assert!(request(&mut limiter.clone(), &five, 1, now + 1_000_000).allowed);
         }
-        // The denial stored nothing, so going back to the old limit finds the old state.
+        // The denial stored nothing, so the old limit still has its state.
         assert_eq!(request(&mut limiter, &ten, 1, now).remaining, 1);
     }
 }
 
 #[test]
-fn a_raised_rate_helps_those_who_wait() {
+fn a_higher_rate_shortens_waits_at_once() {
     let slow = quota(Algorithm::TokenBucket, "10", "10/d");
     let fast = quota(Algorithm::TokenBucket, "10", "10");
     let mut limiter = Limiter::new(&slow);

@@ -1,4 +1,4 @@
-//! The contracts of the limiters, in virtual time: by property, against models that are too simple to be wrong.
+//! The contracts of the limiters, on a virtual clock: property tests against naive models.
 
 mod clock_steps;
 mod long_run;

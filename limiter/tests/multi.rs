@@ -1,7 +1,7 @@
-//! Peeking, giving back, and several limits at once: contracts that hold for every sequence of them, and naive models.
+//! Peeks, refunds and requests to several limits: contracts that hold for every sequence of them, and naive models.
 
 use super::models::steps::{algorithms, costs, jumps, mode, moved, quotas, waits, wild, START};
-use super::models::{AnyModel, Told};
+use super::models::{AnyModel, Reply};
 use limiter::{
     Decision, DecodeError, Limiter, Micros, PerLimit, PolicyLimits, PolicyName, Quota, RdbReader, RdbWriter, Request,
     Retry, Value, Verdict,
@@ -10,80 +10,80 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What the policy is called.
 const NAME: &str = "policy";
 
-/// Something that happens to a key with the limits of a policy.
+/// An event of a key with the limits of a policy.
 #[derive(Debug, Clone)]
-enum Deed {
+enum Event {
     Request { policy: Vec<Quota>, cost: u64, force: bool },
     Refund(u64),
 }
 
-/// What happens, and how far the clock moves before it.
-type Story = Vec<(Deed, i64)>;
+/// Events, each with the step of the clock before it.
+type Events = Vec<(Event, i64)>;
 
 fn policy() -> impl Strategy<Value = Vec<Quota>> {
     vec(algorithms().prop_flat_map(quotas), 1..5)
 }
 
-/// Requests under one policy, which is sometimes another, and what is given back.
-fn stories() -> impl Strategy<Value = Story> {
-    stories_with(jumps)
+/// Requests with a policy, sometimes with another one, and refunds.
+fn events() -> impl Strategy<Value = Events> {
+    events_with(jumps)
 }
 
-/// The same on a clock that moves like this.
-fn stories_with<C: Strategy<Value = i64>>(clock: fn() -> C) -> impl Strategy<Value = Story> {
-    let deed = |policies: Vec<Vec<Quota>>| {
+/// The same; `clock` makes the steps of the clock.
+fn events_with<C: Strategy<Value = i64>>(clock: fn() -> C) -> impl Strategy<Value = Events> {
+    let event = |policies: Vec<Vec<Quota>>| {
         let policy = prop_oneof![6 => Just(policies[0].clone()), 1 => select(policies)];
         prop_oneof![
             5 => (policy, costs(), prop::bool::weighted(0.15))
-                .prop_map(|(policy, cost, force)| Deed::Request { policy, cost, force }),
-            1 => (1..40_u64).prop_map(Deed::Refund),
+                .prop_map(|(policy, cost, force)| Event::Request { policy, cost, force }),
+            1 => (1..40_u64).prop_map(Event::Refund),
         ]
     };
-    vec(policy(), 3).prop_flat_map(move |policies| vec((deed(policies), clock()), 1..40))
+    vec(policy(), 3).prop_flat_map(move |policies| vec((event(policies), clock()), 1..40))
 }
 
-/// The limits of a policy, naively: a model in each place.
+/// The naive model of a policy: a model for each limit.
 #[derive(Clone, Default)]
 struct NaivePolicy(Vec<AnyModel>);
 
 impl NaivePolicy {
-    fn request(&mut self, policy: &[Quota], cost: u64, force: bool, now: Micros) -> Vec<Told> {
+    fn request(&mut self, policy: &[Quota], cost: u64, force: bool, now: Micros) -> Vec<Reply> {
         let in_place = |(place, quota): (usize, &Quota)| {
             let value = self.0.get(place).filter(|model| model.quota().algorithm() == quota.algorithm());
             value.cloned().unwrap_or_else(|| AnyModel::new(*quota))
         };
         let mut models: Vec<AnyModel> = policy.iter().enumerate().map(in_place).collect();
-        let seen: Vec<Told> = models.iter().zip(policy).map(|(model, quota)| model.peek(*quota, cost, now)).collect();
-        let allowed = seen.iter().all(|told| told.allowed);
+        let peeked: Vec<Reply> =
+            models.iter().zip(policy).map(|(model, quota)| model.peek(*quota, cost, now)).collect();
+        let allowed = peeked.iter().all(|reply| reply.allowed);
+        let no_delay = |reply: Reply| Reply { delay_ms: reply.delay_ms.map(|_| 0), ..reply };
         if !allowed && !force {
-            return seen.into_iter().map(|told| Told { delay_ms: told.delay_ms.map(|_| 0), ..told }).collect();
+            return peeked.into_iter().map(no_delay).collect();
         }
-        let told = models.iter_mut().zip(policy).map(|(model, quota)| model.request(*quota, cost, force, now));
-        let told =
-            told.map(|told| Told { delay_ms: told.delay_ms.filter(|_| allowed).or(told.delay_ms.map(|_| 0)), ..told });
-        let told = told.collect();
+        let replies = models.iter_mut().zip(policy).map(|(model, quota)| model.request(*quota, cost, force, now));
+        let replies = replies.map(|reply| if allowed { reply } else { no_delay(reply) }).collect();
         self.0 = models;
-        told
+        replies
     }
 }
 
-/// Tells a story to a key, and shows each moment: what the key holds, the deed, the time, and what was told.
-fn tell(story: &Story, mut seen: impl FnMut(Option<&Value>, &Deed, Micros, Option<(Verdict, Vec<Decision>)>)) {
+/// Runs the events on a key, and calls `after` for each: with the value of the key, the event, the time, and the result
+/// of a request.
+fn run(events: &Events, mut after: impl FnMut(Option<&Value>, &Event, Micros, Option<(Verdict, Vec<Decision>)>)) {
     let mut value: Option<Value> = None;
     let mut now = START;
-    for (deed, passes) in story {
+    for (event, passes) in events {
         now = moved(now, *passes);
-        let told = match deed {
-            Deed::Refund(amount) => {
+        let result = match event {
+            Event::Refund(amount) => {
                 if let Some(value) = &mut value {
                     value.refund(*amount, now);
                 }
                 None
             }
-            Deed::Request { policy, cost, force } => {
+            Event::Request { policy, cost, force } => {
                 let is_new = value.is_none();
                 let mut limits = match value.take() {
                     Some(Value::Policy(limits)) => limits,
@@ -95,7 +95,7 @@ fn tell(story: &Story, mut seen: impl FnMut(Option<&Value>, &Deed, Micros, Optio
                 Some((verdict, decisions.to_vec()))
             }
         };
-        seen(value.as_ref(), deed, now, told);
+        after(value.as_ref(), event, now, result);
     }
 }
 
@@ -103,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn peeking_and_giving_back_agree_with_the_models(
+    fn peeks_and_refunds_agree_with_the_models(
         steps in wild(algorithms()),
         refunds in vec(prop::option::weighted(0.3, 1..40_u64), 40),
     ) {
@@ -116,31 +116,31 @@ proptest! {
                 prop_assert_eq!(limiter.refund(amount, now), model.refund(amount, now));
             }
             let before = limiter.clone();
-            let seen = limiter.peek_current(step.cost, now);
-            prop_assert_eq!(Told::from(seen), model.peek(model.quota(), step.cost, now));
-            prop_assert_eq!(&limiter, &before, "a peek has changed something");
-            let told = limiter.request(&step.quota, step.request(now)).expect("one algorithm");
-            prop_assert_eq!(Told::from(told), model.request(step.quota, step.cost, step.force, now));
+            let peeked = limiter.peek_current(step.cost, now);
+            prop_assert_eq!(Reply::from(peeked), model.peek(model.quota(), step.cost, now));
+            prop_assert_eq!(&limiter, &before, "a peek changes nothing");
+            let decision = limiter.request(&step.quota, step.request(now)).expect("one algorithm");
+            prop_assert_eq!(Reply::from(decision), model.request(step.quota, step.cost, step.force, now));
         }
     }
 
     #[test]
-    fn a_peek_tells_what_the_request_is_told(steps in wild(algorithms())) {
+    fn a_peek_returns_the_decision_of_the_request(steps in wild(algorithms())) {
         let mut limiter = Limiter::new(&steps[0].quota);
         let mut now = START;
         for step in &steps {
             now = moved(now, step.passes);
-            let seen = limiter.peek(&step.quota, step.cost, now).expect("one algorithm");
-            let told = limiter.request(&step.quota, step.request(now)).expect("one algorithm");
-            prop_assert_eq!(seen.allowed, told.allowed);
-            if !told.taken {
-                prop_assert_eq!(seen, told);
+            let peeked = limiter.peek(&step.quota, step.cost, now).expect("one algorithm");
+            let decision = limiter.request(&step.quota, step.request(now)).expect("one algorithm");
+            prop_assert_eq!(peeked.allowed, decision.allowed);
+            if !decision.taken {
+                prop_assert_eq!(peeked, decision);
             }
         }
     }
 
     #[test]
-    fn what_is_taken_and_given_back_at_once_is_as_if_it_had_not_been(steps in wild(algorithms())) {
+    fn an_immediate_refund_undoes_a_request(steps in wild(algorithms())) {
         let mut limiter = Limiter::new(&steps[0].quota);
         let mut now = START;
         for step in &steps {
@@ -155,32 +155,32 @@ proptest! {
             }
             copy.refund(u64::MAX >> 11, now);
             let fresh = Limiter::new(&quota).peek_current(1, now);
-            prop_assert_eq!(copy.peek_current(1, now), fresh, "it is full, and no more than that");
+            prop_assert_eq!(copy.peek_current(1, now), fresh, "a refund restores at most the limit");
         }
     }
 
     #[test]
-    fn the_limits_of_a_policy_agree_with_the_models(story in stories()) {
+    fn the_limits_of_a_policy_agree_with_the_models(events in events()) {
         let mut naive: Option<NaivePolicy> = None;
-        tell(&story, |value, deed, now, told| match deed {
-            Deed::Refund(amount) => {
+        run(&events, |value, event, now, result| match event {
+            Event::Refund(amount) => {
                 for model in naive.iter_mut().flat_map(|naive| &mut naive.0) {
                     model.refund(*amount, now);
                 }
             }
-            Deed::Request { policy, cost, force } => {
-                let (verdict, decisions) = told.expect("a request");
+            Event::Request { policy, cost, force } => {
+                let (verdict, decisions) = result.expect("a request");
                 let mut models = naive.clone().unwrap_or_default();
                 let expected = models.request(policy, *cost, *force, now);
-                let told: Vec<Told> = decisions.iter().map(|decision| Told::from(*decision)).collect();
-                assert_eq!(told, expected);
-                assert_eq!(verdict.allowed, expected.iter().all(|told| told.allowed));
-                // The wait is that of the same request from now on: what was forced may have used up any of the limits.
+                let replies: Vec<Reply> = decisions.iter().map(|decision| Reply::from(*decision)).collect();
+                assert_eq!(replies, expected);
+                assert_eq!(verdict.allowed, expected.iter().all(|reply| reply.allowed));
+                // The wait of a forced request is that of its next attempt, as it may have exhausted any of the limits.
                 let again = models.0.iter().zip(policy).map(|(model, quota)| model.peek(*quota, *cost, now).retry_ms);
                 let waits: Vec<i64> = match verdict.taken {
                     true if verdict.allowed => vec![0],
                     true => again.collect(),
-                    false => expected.iter().map(|told| told.retry_ms).collect(),
+                    false => expected.iter().map(|reply| reply.retry_ms).collect(),
                 };
                 let longest = waits.iter().find(|wait| **wait == -1).or(waits.iter().max()).expect("a limit");
                 assert_eq!(verdict.retry.to_millis(), *longest);
@@ -194,10 +194,10 @@ proptest! {
     }
 
     #[test]
-    fn a_request_that_one_limit_denies_takes_from_none(story in stories()) {
+    fn a_request_that_one_limit_denies_takes_from_none(events in events()) {
         let mut before: Option<Value> = None;
-        tell(&story, |value, _, _, told| {
-            if let Some((verdict, decisions)) = told {
+        run(&events, |value, _, _, result| {
+            if let Some((verdict, decisions)) = result {
                 assert!(decisions.iter().all(|decision| decision.taken == verdict.taken));
                 if !verdict.taken {
                     assert_eq!(value, before.as_ref());
@@ -208,32 +208,32 @@ proptest! {
     }
 
     #[test]
-    fn who_waits_as_told_is_let_through_and_no_sooner(story in stories_with(waits)) {
-        tell(&story, |value, deed, now, told| {
-            let (Some(Value::Policy(limits)), Deed::Request { policy, cost, .. }, Some((verdict, _))) = (value, deed, told) else {
+    fn a_retry_is_allowed_once_the_wait_is_over_and_not_before(events in events_with(waits)) {
+        run(&events, |value, event, now, result| {
+            let (Some(Value::Policy(limits)), Event::Request { policy, cost, .. }, Some((verdict, _))) = (value, event, result) else {
                 return;
             };
             let Retry::After(wait) = verdict.retry else { return };
-            let asks_at = |time| limits.clone().request(policy, Request::new(*cost, time), &mut PerLimit::new()).allowed;
-            assert!(asks_at(now + wait));
-            assert!(!asks_at(now + wait - 1));
+            let allowed_at = |time| limits.clone().request(policy, Request::new(*cost, time), &mut PerLimit::new()).allowed;
+            assert!(allowed_at(now + wait));
+            assert!(!allowed_at(now + wait - 1));
         });
     }
 
     #[test]
-    fn what_was_saved_is_what_is_loaded(story in stories()) {
-        tell(&story, |value, _, _, _| {
+    fn a_saved_value_loads_unchanged(events in events()) {
+        run(&events, |value, _, _, _| {
             let Some(value) = value else { return };
             let mut file = File::default();
             value.save(&mut file);
             assert_eq!(Value::load(&mut file).as_ref(), Ok(value));
-            assert!(file.0.is_empty(), "not all was read");
+            assert!(file.0.is_empty(), "bytes are left unread");
         });
     }
 
     #[test]
-    fn a_file_that_is_cut_off_is_refused(story in stories(), cut in any::<prop::sample::Index>()) {
-        tell(&story, |value, _, _, _| {
+    fn a_truncated_file_is_rejected(events in events(), cut in any::<prop::sample::Index>()) {
+        run(&events, |value, _, _, _| {
             let Some(value) = value else { return };
             let mut file = File::default();
             value.save(&mut file);
@@ -243,7 +243,7 @@ proptest! {
     }
 }
 
-/// What is saved, in order.
+/// A file: the saved numbers and strings, in order.
 #[derive(Default)]
 struct File(std::collections::VecDeque<Part>);
 

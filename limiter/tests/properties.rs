@@ -1,13 +1,13 @@
-//! Contracts that hold for every sequence of requests: against naive models, and in their own right.
+//! Contracts that hold for every sequence of requests, alone and against naive models.
 
 use super::models::steps::{algorithms, assert_within, jumps, moved, steady, wild, Step, START};
-use super::models::{limit, retry_ms, span, Bucket, Counter, Log, Model, Naive, Told, Window};
+use super::models::{limit, retry_ms, span, Bucket, Counter, Log, Model, Naive, Reply, Window};
 use limiter::{Algorithm, Decision, Entries, Limiter, Micros, Quota, Retry, Unpacked, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Requests whose numbers are as large as they get, beside small ones: amounts, rates, windows and times.
+/// Requests with extreme amounts, rates, windows and times, mixed with small ones.
 fn vast() -> impl Strategy<Value = (Vec<Step>, Micros)> {
     let amounts = || select(vec![1, 9, (1 << 40) + 1, (1 << 48) - 1, 1 << 48, (1 << 53) - 1]);
     let quotas = move |algorithm| {
@@ -36,14 +36,14 @@ fn request(limiter: &mut Limiter, step: &Step, now: Micros) -> Decision {
     limiter.request(&step.quota, step.request(now)).expect("one algorithm")
 }
 
-/// Runs the steps, and shows each moment after a step: the step, the time, and what was told.
-fn run(steps: &[Step], mut seen: impl FnMut(&Limiter, &Step, Micros, Decision)) {
+/// Runs the steps, and calls `after` for each: with the limiter, the step, the time and the decision.
+fn run(steps: &[Step], mut after: impl FnMut(&Limiter, &Step, Micros, Decision)) {
     let mut limiter = Limiter::new(&steps[0].quota);
     let mut now = START;
     for step in steps {
         now = moved(now, step.passes);
         let decision = request(&mut limiter, step, now);
-        seen(&limiter, step, now, decision);
+        after(&limiter, step, now, decision);
     }
 }
 
@@ -52,7 +52,7 @@ fn agrees_with<N: Naive>(steps: &[Step]) {
     run(steps, |_, step, now, decision| {
         let expected = model.request(step.quota, step.cost, step.force, now);
         let reply = decision.to_reply();
-        assert_eq!(Told::from(decision), expected, "at {now}: {step:?}");
+        assert_eq!(Reply::from(decision), expected, "at {now}: {step:?}");
         assert_eq!(reply.five[0], i64::from(expected.allowed));
         assert_eq!(reply.five[1], i64::try_from(limit(&step.quota)).expect("fits"));
     });
@@ -62,7 +62,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn a_limiter_decides_alike_in_whatever_form_it_is_kept((steps, start) in vast()) {
+    fn packed_and_unpacked_limiters_decide_alike((steps, start) in vast()) {
         let mut limiter = Limiter::new(&steps[0].quota);
         let mut unpacked = Unpacked::new(&steps[0].quota);
         let mut now = start;
@@ -76,12 +76,12 @@ proptest! {
     }
 
     #[test]
-    fn a_token_bucket_agrees_with_one_in_fractions(steps in wild(Just(Algorithm::TokenBucket))) {
+    fn a_token_bucket_agrees_with_exact_fractions(steps in wild(Just(Algorithm::TokenBucket))) {
         agrees_with::<Bucket>(&steps);
     }
 
     #[test]
-    fn a_leaky_bucket_agrees_with_one_in_fractions(steps in wild(Just(Algorithm::LeakyBucket))) {
+    fn a_leaky_bucket_agrees_with_exact_fractions(steps in wild(Just(Algorithm::LeakyBucket))) {
         agrees_with::<Bucket>(&steps);
     }
 
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn never_more_is_admitted_than_the_quota_says(steps in steady()) {
+    fn no_more_is_admitted_than_the_quota_allows(steps in steady()) {
         let mut admitted: Vec<(Micros, u64)> = Vec::new();
         run(&steps, |_, step, now, decision| {
             if decision.allowed {
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn waiting_as_told_is_enough_and_a_millisecond_less_is_not(steps in wild(algorithms())) {
+    fn a_retry_is_denied_a_millisecond_before_the_wait_is_over_and_then_allowed(steps in wild(algorithms())) {
         run(&steps, |limiter, step, now, decision| {
             let again = |at| request(&mut limiter.clone(), &Step { force: false, ..step.clone() }, at).allowed;
             match retry_ms(decision.retry) {
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn what_remains_can_be_taken_and_no_more(steps in wild(algorithms())) {
+    fn exactly_the_remaining_quota_can_be_taken(steps in wild(algorithms())) {
         run(&steps, |limiter, step, now, decision| {
             let takes = |cost| request(&mut limiter.clone(), &Step { cost, force: false, ..step.clone() }, now).allowed;
             assert!(decision.remaining == 0 || takes(decision.remaining));
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn a_denied_request_leaves_everything_as_it_was(steps in wild(algorithms())) {
+    fn a_denied_request_changes_nothing(steps in wild(algorithms())) {
         let mut before = Limiter::new(&steps[0].quota);
         run(&steps, |limiter, _, _, decision| {
             if !decision.taken {
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn an_idle_limiter_is_as_good_as_a_new_one(steps in wild(algorithms())) {
+    fn a_limiter_is_like_new_at_its_reset_time_and_not_before(steps in wild(algorithms())) {
         run(&steps, |limiter, step, now, decision| {
             if !decision.taken {
                 return;
@@ -160,22 +160,21 @@ proptest! {
             for later in [0, 1, 777_777] {
                 let used = request(&mut limiter.clone(), &step, idle + later);
                 let new = request(&mut Limiter::new(&step.quota), &step, idle + later);
-                assert_eq!(used, new, "{later} after");
+                assert_eq!(used, new, "{later} us after the reset");
             }
             assert_eq!(request(&mut limiter.clone(), &Step { cost: 1, ..step.clone() }, idle).remaining, limit(&step.quota) - 1);
             let earlier = request(&mut limiter.clone(), &Step { cost: limit(&step.quota), ..step }, idle - 1);
-            assert!(!earlier.allowed, "idle before it said so");
+            assert!(!earlier.allowed, "reset before its reset time");
         });
     }
 
     #[test]
-    fn force_takes_at_most_twice_the_limit_and_locks_out_for_two_rounds_at_most(steps in wild(algorithms())) {
+    fn a_forced_limiter_resets_within_two_spans(steps in wild(algorithms())) {
         run(&steps, |limiter, step, now, decision| {
-            // What is used of a bucket may begin and end within a microsecond.
+            // A bucket's use may begin and end within a microsecond.
             let round = span(&step.quota) + 1;
             let behind = limiter.last_changed().unwrap_or(0).saturating_sub(now);
-            // Under a changed quota what was used drains at least as fast as under the old one, of which nothing is
-            // known here.
+            // After a change of the quota the bound is that of the old quota, which is not known here.
             let same = steps.iter().all(|other| other.quota == step.quota);
             assert!(!same || decision.reset_after <= 2 * round + behind.min(round), "{decision:?}");
         });

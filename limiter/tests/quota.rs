@@ -1,4 +1,4 @@
-//! What capacities, limits, costs, rates and windows may look like, and what they mean.
+//! Parsing of capacities, limits, costs, rates and windows.
 
 use limiter::{parse_amount, Algorithm, Quota, Quoted};
 
@@ -19,7 +19,7 @@ fn window(text: &str) -> Result<u64, String> {
 }
 
 #[test]
-fn rates_are_exact_and_equal_however_they_are_written() {
+fn rates_parse_exactly_in_every_notation() {
     let table = [
         ("10", (1, 100_000)),
         ("10.0", (1, 100_000)),
@@ -42,10 +42,10 @@ fn rates_are_exact_and_equal_however_they_are_written() {
         ("1000/us", (1_000, 1)),
         ("1/3650d", (1, 315_360_000_000_000)),
         ("1.666666666666", (833_333_333_333, 500_000_000_000_000_000)),
-        // What a client's floats print: the twelfth decimal place is the last that counts.
+        // Floats as clients print them: twelve decimal places count.
         ("1.6666666666666667", (833_333_333_333, 500_000_000_000_000_000)),
         ("0.1000000000000000055511151231257827", (1, 10_000_000)),
-        // Eighteen digits count, and zeros behind them do not matter.
+        // Eighteen digits count; trailing zeros are ignored.
         ("999999.999999999999", (999_999_999_999_999_999, 1_000_000_000_000_000_000)),
         ("999999999.999999999", (999_999_999_999_999_999, 1_000_000_000_000_000)),
         ("999999999.999999999000", (999_999_999_999_999_999, 1_000_000_000_000_000)),
@@ -58,7 +58,7 @@ fn rates_are_exact_and_equal_however_they_are_written() {
 }
 
 #[test]
-fn rates_that_are_none_or_out_of_range_are_refused() {
+fn malformed_and_out_of_range_rates_are_rejected() {
     let bad = [
         "",
         "0",
@@ -100,7 +100,7 @@ fn rates_that_are_none_or_out_of_range_are_refused() {
         "1/99999999w",
         "9007199254740992/d",
         "1\0",
-        // More digits than can be kept: none of the first twelve places is ever dropped.
+        // Too many digits: none of the first twelve decimal places is ever dropped.
         "123456789.123456789999",
         "123456789.123456789001",
         "1000000.000000000001",
@@ -137,7 +137,7 @@ fn windows_are_seconds_or_have_a_unit() {
 }
 
 #[test]
-fn windows_that_are_none_or_out_of_range_are_refused() {
+fn malformed_and_out_of_range_windows_are_rejected() {
     let bad = [
         "",
         "0",
@@ -170,7 +170,7 @@ fn windows_that_are_none_or_out_of_range_are_refused() {
 }
 
 #[test]
-fn amounts_are_integers_that_every_client_can_hold() {
+fn amounts_are_positive_integers_below_2_to_the_53() {
     for (text, value) in [("1", 1), ("10", 10), ("9007199254740991", 9_007_199_254_740_991)] {
         assert_eq!(parse_amount("limit", text.as_bytes()), Ok(value));
     }
@@ -182,7 +182,7 @@ fn amounts_are_integers_that_every_client_can_hold() {
 }
 
 #[test]
-fn a_bucket_that_takes_over_a_hundred_years_to_fill_is_refused() {
+fn a_bucket_that_takes_over_a_hundred_years_to_fill_is_rejected() {
     assert!(rate("36500", "1/d").is_ok());
     let message = rate("36501", "1/d").expect_err("too slow");
     assert_eq!(message, "invalid rate '1/d': a bucket of 36501 would take longer than 100 years to fill");
@@ -190,7 +190,7 @@ fn a_bucket_that_takes_over_a_hundred_years_to_fill_is_refused() {
 }
 
 #[test]
-fn messages_stay_one_short_printable_line() {
+fn error_messages_are_one_short_printable_line() {
     let message = rate("1", &"9\r\n\0'é".repeat(1_000)).expect_err("nonsense");
     assert!(message.len() < 500 && message.chars().all(|c| c.is_ascii() && !c.is_ascii_control()), "{message}");
 }

@@ -1,4 +1,4 @@
-//! What the documents link to exists: files and folders, and headings by the anchors that GitHub gives them.
+//! Links of the documents lead to existing files, folders and headings (by GitHub's anchors).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// The documents: those at the root of the repository, in `docs`, in `examples` and in its folders.
+/// The documents in the root of the repository, in `docs`, in `examples` and in its folders.
 fn documents() -> Vec<PathBuf> {
     let mut folders = ["", "docs", "examples"].map(|folder| root().join(folder)).to_vec();
     folders.extend(files_in(&root().join("examples")).filter(|path| path.is_dir()));
@@ -22,7 +22,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The lines of a document that are text, not code.
+/// The lines of a document outside of code blocks.
 fn prose(document: &Path) -> Vec<String> {
     let text = fs::read_to_string(document).unwrap_or_else(|error| panic!("{}: {error}", document.display()));
     let mut in_code = false;
@@ -34,7 +34,7 @@ fn prose(document: &Path) -> Vec<String> {
     text.lines().filter(is_prose).map(str::to_owned).collect()
 }
 
-/// Where a document links to within the repository: a path, which may be empty, and an anchor, if there is one.
+/// The links of a document within the repository: a path, possibly empty, and an optional anchor.
 fn links(document: &Path) -> Vec<(String, Option<String>)> {
     let link = Regex::new(r#"\]\(<?([^)\s>]+)>?\)|(?:src|srcset|href)="([^"\s]+)""#).expect("an expression");
     let text = prose(document).join("\n");
@@ -48,8 +48,7 @@ fn links(document: &Path) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// The anchors of the headings: in lower case, without punctuation, with hyphens for blanks. Of equal ones the second has
-/// `-1` after it, and so on.
+/// The anchors of the headings: lower case, no punctuation, hyphens for blanks. Equal anchors get `-1`, `-2` and so on.
 fn anchors(document: &Path) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     for line in prose(document) {
@@ -73,8 +72,12 @@ fn every_link_leads_somewhere() {
             let target = if path.is_empty() { document.clone() } else { document.with_file_name(&path) };
             assert!(target.exists(), "{}: there is no {path}", document.display());
             if let Some(anchor) = anchor {
-                let known = anchors(&target);
-                assert!(known.contains(&anchor), "{}: no heading {path}#{anchor} in {known:#?}", document.display());
+                let anchors = anchors(&target);
+                assert!(
+                    anchors.contains(&anchor),
+                    "{}: no heading {path}#{anchor} in {anchors:#?}",
+                    document.display()
+                );
             }
         }
     }
@@ -82,7 +85,7 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn the_map_of_the_source_is_complete_and_true() {
+fn the_map_of_the_source_is_complete_and_correct() {
     let text = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("the document");
     let map = text.split("```").nth(1).expect("the map");
     let mut folder = "";

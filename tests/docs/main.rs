@@ -1,4 +1,4 @@
-//! The documents are true: their links, their pictures, and what they say of the usual Lua scripts.
+//! Checks of the documentation: links, pictures, and the comparison with the usual Lua scripts.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,6 +1,5 @@
-//! The pictures of the README (`make pictures`) are up to date and can be read by everybody, and what they show is so.
+//! The pictures of the README (`make pictures`) are up to date, accessible and correct.
 
-// What the pictures are drawn from.
 #[path = "../../examples/pictures/outcome.rs"]
 mod outcome;
 #[path = "../../examples/pictures/traffic.rs"]
@@ -17,7 +16,7 @@ use outcome::{admitted, ask, in_last_window, most, quota, Outcome};
 use regex::Regex;
 use traffic::SECOND;
 
-/// The program that cargo has just built, not far from the test program.
+/// The example program that cargo has just built.
 fn program() -> PathBuf {
     let tests = env::current_exe().expect("a path");
     let program = tests.parent().and_then(Path::parent).expect("a folder").join("examples/pictures");
@@ -33,7 +32,7 @@ fn readme() -> String {
     fs::read_to_string(in_repository("README.md")).expect("a file")
 }
 
-/// The pictures in a folder, by their names.
+/// The pictures in a folder by name.
 fn pictures(folder: &Path) -> BTreeMap<String, String> {
     let files = fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path());
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -44,7 +43,7 @@ fn kept() -> BTreeMap<String, String> {
     pictures(&in_repository("docs/pictures"))
 }
 
-/// Whether all elements end, in the right order, and nothing stands between them that has to be escaped.
+/// Whether all elements are closed in the right order, and the text between them is escaped.
 fn is_well_formed(text: &str) -> bool {
     let token = r#"^(?:<([a-z]+)(?: [a-zA-Z]+="[^"<&]*")*(/?)>|</([a-z]+)>|[^<>&]+)"#;
     let token = Regex::new(token).expect("a pattern");
@@ -62,7 +61,7 @@ fn is_well_formed(text: &str) -> bool {
 }
 
 #[test]
-fn the_pictures_and_the_figures_in_the_readme_are_what_the_limiters_make_of_it_now() {
+fn the_pictures_and_figures_of_the_readme_are_up_to_date() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pictures-{}", process::id()));
     let output = Command::new(program()).arg(&folder).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -77,7 +76,7 @@ fn the_pictures_and_the_figures_in_the_readme_are_what_the_limiters_make_of_it_n
 }
 
 #[test]
-fn every_picture_is_shown_and_can_be_read_by_everybody() {
+fn every_picture_is_shown_and_accessible() {
     let readme = readme();
     for (name, picture) in kept() {
         assert!(is_well_formed(&picture), "{name}");
@@ -85,19 +84,19 @@ fn every_picture_is_shown_and_can_be_read_by_everybody() {
             assert!(picture.contains(part), "{name} has no {part}");
         }
         let shown = Regex::new(&format!(r"!\[[^\]]{{20,}}\]\(docs/pictures/{name}\)")).expect("a pattern");
-        assert!(shown.is_match(&readme), "{name} is not in README.md with a text in its place");
+        assert!(shown.is_match(&readme), "README.md does not show {name} with an alternative text");
     }
     for bad in ["<svg >", "<svg ><a></svg>", "<svg x=\"1\"><a></svg></a>", "<svg x=\"1\">&</svg>", "<svg x=1></svg>"] {
         assert!(!is_well_formed(bad), "{bad}");
     }
 }
 
-/// The most that was admitted in any ten seconds.
+/// The most requests admitted in any ten seconds.
 fn most_in_ten_seconds(outcomes: &[Outcome]) -> u64 {
     most(&in_last_window(outcomes, 10 * SECOND))
 }
 
-/// The most that was admitted in a window of the clock.
+/// The most requests admitted in any window of the clock.
 fn most_in_a_window(outcomes: &[Outcome], window: Micros) -> u64 {
     let mut counts = BTreeMap::new();
     for outcome in outcomes.iter().filter(|outcome| outcome.allowed) {
@@ -118,7 +117,7 @@ fn around_a_boundary_a_fixed_window_admits_two_limits_and_a_log_one() {
 }
 
 #[test]
-fn each_algorithm_keeps_its_promise_under_bursts() {
+fn each_algorithm_keeps_its_bound_under_bursts() {
     let traffic = traffic::bursty();
     let through = |algorithm, b| ask(&quota(algorithm, "10", b), &traffic);
     let bucket = through(Algorithm::TokenBucket, "1");
@@ -136,24 +135,24 @@ fn each_algorithm_keeps_its_promise_under_bursts() {
 }
 
 #[test]
-fn a_leaky_bucket_admits_what_a_token_bucket_does_and_lets_it_leave_evenly() {
+fn a_leaky_bucket_admits_like_a_token_bucket_and_spaces_requests_evenly() {
     let [leaky, token] = [Algorithm::LeakyBucket, Algorithm::TokenBucket]
         .map(|algorithm| ask(&quota(algorithm, "8", "1"), &traffic::three_bursts()));
     let decisions = |outcomes: &[Outcome]| outcomes.iter().map(|outcome| outcome.allowed).collect::<Vec<_>>();
     assert_eq!(decisions(&leaky), decisions(&token));
     assert!(token.iter().all(|outcome| outcome.leaves == outcome.came));
     let admitted: Vec<Outcome> = leaky.into_iter().filter(|outcome| outcome.allowed).collect();
-    let held = admitted.iter().filter(|outcome| outcome.leaves > outcome.came).count();
-    assert!(held > 15 && held < admitted.len(), "{held} of {} are held", admitted.len());
+    let delayed = admitted.iter().filter(|outcome| outcome.leaves > outcome.came).count();
+    assert!(delayed > 15 && delayed < admitted.len(), "{delayed} of {} are delayed", admitted.len());
     for pair in admitted.windows(2) {
-        // Only one that finds nobody before it leaves at once, and later than that.
+        // A request leaves at once only if the queue is empty.
         let next = pair[0].leaves + SECOND;
         assert_eq!(pair[1].leaves, next.max(pair[1].came));
     }
 }
 
 #[test]
-fn the_counter_admits_two_limits_at_worst_and_the_log_never_more_than_one() {
+fn a_sliding_counter_admits_up_to_two_limits_and_a_log_one() {
     let minute = 60 * SECOND;
     let through = |algorithm, traffic: &[Micros]| ask(&quota(algorithm, "100", "60"), traffic);
     let most_in_a_minute = |outcomes: &[Outcome]| most(&in_last_window(outcomes, minute));
@@ -164,18 +163,18 @@ fn the_counter_admits_two_limits_at_worst_and_the_log_never_more_than_one() {
     let bursts = traffic::random_bursts(&mut rng, minute / 150, 20_000);
     let counter = through(Algorithm::SlidingCounter, &bursts);
     assert_eq!(most_in_a_window(&counter, minute), 100);
-    assert!((110..=200).contains(&most_in_a_minute(&counter)), "it is too good, or worse than it can be");
+    assert!((110..=200).contains(&most_in_a_minute(&counter)), "not between the usual and the worst case");
     assert_eq!(most_in_a_minute(&through(Algorithm::SlidingLog, &bursts)), 100);
 }
 
 #[test]
-fn random_requests_are_exponentially_apart_and_as_many_as_they_are_said_to_be() {
+fn random_gaps_are_exponential_with_the_given_mean() {
     const MEAN: Micros = 600_000;
     let mut rng = Rng::with_seed(3);
     let times: Vec<Micros> = traffic::steady(&mut rng, MEAN).take(100_000).collect();
     let mut gaps: Vec<Micros> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
-    // Of an exponential distribution half are below ln 2 of the mean, and one in e^2 is above twice the mean.
+    // In an exponential distribution half of the gaps are below ln 2 of the mean, and 1 in e^2 is above twice the mean.
     let near = |value: Micros, expected: Micros| value.abs_diff(expected) <= expected / 50;
     assert!(near(times[99_999] / 100_000, MEAN), "{}", times[99_999]);
     assert!(near(gaps[50_000], 415_888), "{}", gaps[50_000]);

@@ -24,7 +24,7 @@ fn parameters(quota: &Quota) -> &BucketQuota {
     }
 }
 
-/// What comes back in so many microseconds.
+/// The refill in this time.
 fn refill(quota: &BucketQuota, micros: u64) -> Fraction {
     Fraction::new(i128::from(quota.rate().count()) * i128::from(micros), i128::from(quota.rate().period()))
 }
@@ -49,12 +49,12 @@ impl Naive for Bucket {
         Self { at: now, used: self.exact(quota, now).plus(Fraction::whole(cost)).min(most) }
     }
 
-    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
+    fn refunded(&self, quota: &Quota, amount: u64, now: u64) -> Self {
         Self { at: now, used: self.exact(quota, now).minus(Fraction::whole(amount)).at_least_zero() }
     }
 
-    /// "What was used is rounded up to the parts of a token that the new rate is counted in": a microsecond brings back
-    /// `count` of them, and `period` make a token.
+    /// What is used is rounded up to the units of the new rate, of which a microsecond refills `count`, and `period`
+    /// make a token.
     fn changed(&self, from: &Quota, to: &Quota, now: u64) -> Self {
         let used = self.exact(from, now).rounded_up_to(parameters(to).rate().period());
         Self { at: now, used: used.min(Fraction::whole(parameters(to).capacity())) }

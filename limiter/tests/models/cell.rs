@@ -1,14 +1,14 @@
-//! redis-cell as its documentation describes it: a key is the time at which the next request would arrive if requests
-//! came evenly, and one that comes too long before that is limited.
+//! redis-cell, modelled from its documentation. A key is the theoretical arrival time of the next request; a request
+//! that comes too long before it is limited.
 
-/// A key of redis-cell. Its times are in parts of a nanosecond, `count` of which make one: counted in these a token takes
-/// `period` to come back, and nothing is ever rounded, whether `count` divides the period or not.
+/// A key of redis-cell. Its times are in units of 1/`count` nanoseconds: a token refills in a whole number of them, so
+/// nothing is rounded, also if `count` does not divide the period.
 #[derive(Debug, Clone)]
 pub struct Cell {
     limit: u64,
     count: u64,
     period_ns: u64,
-    /// When the key is as good as new.
+    /// When the limit fully resets.
     arrival: i128,
 }
 
@@ -18,8 +18,7 @@ impl Cell {
         Self { limit: max_burst + 1, count, period_ns: period * 1_000_000_000, arrival: 0 }
     }
 
-    /// The five integers that a request is told at this time, in microseconds. Nothing is stored for one that is limited
-    /// or takes nothing.
+    /// The reply to a request at a time in microseconds. A request that is limited, or takes nothing, stores nothing.
     pub fn throttle(&mut self, quantity: u64, now: u64) -> [i64; 5] {
         let (limit, token, now) = (i128::from(self.limit), i128::from(self.period_ns), self.parts(now));
         let (arrival, quantity) = (self.arrival.max(now), i128::from(quantity));
@@ -35,12 +34,13 @@ impl Cell {
         [i64::from(limited), whole(limit), whole(remaining), retry, self.seconds(full_in)]
     }
 
-    /// When the key is as good as new, in nanoseconds: what redis-cell stores. Exact if `count` divides the period.
+    /// The value that redis-cell stores: when the limit fully resets, in nanoseconds. Exact if `count` divides the
+    /// period.
     pub fn stored(&self) -> u64 {
         u64::try_from(self.arrival / i128::from(self.count)).expect("a time")
     }
 
-    /// How many microseconds from now on it is until the key is as good as new.
+    /// Microseconds until the limit fully resets.
     pub fn full_in(&self, now: u64) -> u64 {
         u64::try_from(self.micros((self.arrival - self.parts(now)).max(0))).expect("a time")
     }
@@ -49,12 +49,12 @@ impl Cell {
         i128::from(micros) * 1_000 * i128::from(self.count)
     }
 
-    /// Rounded up, as the module does where a wait is not whole microseconds: the one thing that redis-cell does not.
+    /// Rounded up to microseconds, as the module does. This is the only difference to redis-cell.
     fn micros(&self, parts: i128) -> i128 {
         -(-parts).div_euclid(self.parts(1))
     }
 
-    /// Whole seconds, and one more if there are milliseconds left; parts of a millisecond do not count.
+    /// Whole milliseconds, rounded up to seconds.
     fn seconds(&self, parts: i128) -> i64 {
         let millis = self.micros(parts) / 1_000;
         whole(millis / 1_000 + i128::from(millis % 1_000 > 0))

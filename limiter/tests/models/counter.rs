@@ -1,4 +1,4 @@
-//! A sliding counter as a list of everything that was taken, counted and weighted by its definition.
+//! A sliding counter as a list of all costs, counted and weighted by its definition.
 
 use limiter::Quota;
 
@@ -12,7 +12,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// What was taken in the window before that of this moment, and in that of this moment.
+    /// The counts of the previous and of the current window.
     fn counts(&self, quota: &Quota, now: u64) -> (u64, u64) {
         let start = now - now % window(quota);
         let before = start.saturating_sub(window(quota));
@@ -38,18 +38,18 @@ impl Naive for Counter {
         Self { last: now, taken: self.taken.clone().with(now, cost.min(room)) }
     }
 
-    fn given_back(&self, _quota: &Quota, amount: u64, now: u64) -> Self {
-        Self { last: now, taken: self.taken.clone().given_back(amount) }
+    fn refunded(&self, _quota: &Quota, amount: u64, now: u64) -> Self {
+        Self { last: now, taken: self.taken.clone().refunded(amount) }
     }
 
-    /// As if all that is used had been taken at this moment. If the window is the same, what was taken before it stays
-    /// where it is, and is no debt: it has faded when this window ends.
+    /// As if all that is used were taken now. If the window's length stays the same, the previous window keeps its
+    /// count: that is no debt, as it fades until the current window ends.
     fn changed(&self, from: &Quota, to: &Quota, now: u64) -> Self {
         if window(from) != window(to) {
             return Self { last: now, taken: List::of(now, self.used(from, now).min(limit(to))) };
         }
         let (_, current) = self.counts(from, now);
         let debt = current.saturating_sub(limit(to));
-        Self { last: now, taken: self.taken.clone().given_back(debt) }
+        Self { last: now, taken: self.taken.clone().refunded(debt) }
     }
 }

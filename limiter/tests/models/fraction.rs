@@ -1,4 +1,4 @@
-//! Exact fractions, as small as the models need them.
+//! Exact fractions, with the operations that the models need.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! A plain list of what was taken and when, in the order of time: all that a window of any kind is counted from.
+//! A plain list of costs and their times, in order of time. All kinds of windows are counted from it.
 
 use std::ops::RangeBounds;
 
@@ -11,7 +11,7 @@ impl List {
         Self(vec![(time, amount)])
     }
 
-    /// When the newest was taken.
+    /// The time of the newest cost.
     pub fn last(&self) -> u64 {
         self.0.last().map_or(0, |(time, _)| *time)
     }
@@ -20,7 +20,7 @@ impl List {
         self.within(times).0.iter().map(|(_, amount)| amount).sum()
     }
 
-    /// What was taken in this time and no more.
+    /// The costs in this range of times.
     pub fn within(&self, times: impl RangeBounds<u64>) -> Self {
         Self(self.0.iter().filter(|(time, _)| times.contains(time)).copied().collect())
     }
@@ -34,8 +34,8 @@ impl List {
         Self(self.0[1..].to_vec())
     }
 
-    /// Without so much of what was taken last. What is given back whole is as if it had never been taken.
-    pub fn given_back(mut self, amount: u64) -> Self {
+    /// Without `amount` of the newest costs. A cost that is refunded entirely is removed.
+    pub fn refunded(mut self, amount: u64) -> Self {
         let mut left = amount;
         while let Some((_, newest)) = self.0.last_mut() {
             if *newest > left {

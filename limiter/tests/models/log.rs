@@ -1,4 +1,4 @@
-//! A log as a plain list of what was taken in the last window.
+//! A sliding log as a plain list of the costs in the last window.
 
 use limiter::Quota;
 
@@ -9,7 +9,7 @@ use super::{limit, window, Naive};
 pub struct Log(List);
 
 impl Log {
-    /// What is younger than the window.
+    /// The costs within the window.
     fn live(&self, quota: &Quota, now: u64) -> List {
         self.0.within((now + 1).saturating_sub(window(quota))..)
     }
@@ -24,7 +24,7 @@ impl Naive for Log {
         self.live(quota, now).sum(..)
     }
 
-    /// "A log keeps its newest limit's worth".
+    /// A log keeps its newest entries, as many as the limit counts.
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self {
         let mut taken = self.live(quota, now).with(now, cost.min(limit(quota)));
         while taken.without_oldest().sum(..) >= limit(quota) {
@@ -33,12 +33,12 @@ impl Naive for Log {
         Self(taken)
     }
 
-    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self {
-        Self(self.live(quota, now).given_back(amount))
+    fn refunded(&self, quota: &Quota, amount: u64, now: u64) -> Self {
+        Self(self.live(quota, now).refunded(amount))
     }
 
-    /// Entries keep their times, so each counts as long as it is younger than both windows. No limit makes one stay for
-    /// longer, so there is no debt to be forgiven.
+    /// Entries keep their times, so each counts as long as it is within both windows. There is no debt, as no limit
+    /// makes an entry stay longer.
     fn changed(&self, from: &Quota, _to: &Quota, now: u64) -> Self {
         Self(self.live(from, now))
     }

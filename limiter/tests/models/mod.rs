@@ -1,7 +1,7 @@
-//! The limiters once more, deliberately naive: fractions in place of parts, lists in place of chunks, searching in
-//! place of calculating. What they say is compared with what the real ones say.
+//! Naive models of the limiters, to compare their decisions with: fractions instead of integers, plain lists instead of
+//! chunks, searches instead of formulas.
 
-#![allow(dead_code)] // every test program uses some of it
+#![allow(dead_code)] // every test program uses a part of it
 
 mod bucket;
 pub mod cell;
@@ -19,17 +19,17 @@ pub use counter::Counter;
 pub use log::Log;
 pub use window::Window;
 
-/// A naive state. It knows nothing of waits or of remainders, nor of clocks that are turned back.
+/// A naive state. It knows no waits, no remaining quota and no steps back of the clock.
 pub trait Naive: Clone + Default {
-    /// When something was last taken or given back.
+    /// When the state last changed.
     fn last(&self) -> u64;
-    /// What is used, in whole units, rounded up.
+    /// What is used, rounded up.
     fn used(&self, quota: &Quota, now: u64) -> u64;
-    /// The same state after a cost was taken, allowed or not.
+    /// The state after a cost is taken, even beyond the limit.
     fn taken(&self, quota: &Quota, cost: u64, now: u64) -> Self;
-    /// The same state after so much of what was taken last, or all of it, was given back.
-    fn given_back(&self, quota: &Quota, amount: u64, now: u64) -> Self;
-    /// What is used at this moment in terms of another quota: no more than that one allows, as a change makes no debt.
+    /// The state after a refund of the newest costs, up to `amount`.
+    fn refunded(&self, quota: &Quota, amount: u64, now: u64) -> Self;
+    /// The state after a change of the quota: what is used is cut to the new limit, as a change creates no debt.
     fn changed(&self, from: &Quota, to: &Quota, now: u64) -> Self;
 }
 
@@ -42,8 +42,7 @@ pub enum AnyModel {
     Counter(Model<Counter>),
 }
 
-/// Calls the same on whatever model it is.
-macro_rules! of_any {
+macro_rules! dispatch {
     ($any:expr, $model:ident => $call:expr) => {
         match $any {
             AnyModel::Bucket($model) => $call,
@@ -65,25 +64,25 @@ impl AnyModel {
     }
 
     pub fn quota(&self) -> Quota {
-        of_any!(self, model => model.quota())
+        dispatch!(self, model => model.quota())
     }
 
-    pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Told {
-        of_any!(self, model => model.request(quota, cost, force, now))
+    pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Reply {
+        dispatch!(self, model => model.request(quota, cost, force, now))
     }
 
-    pub fn peek(&self, quota: Quota, cost: u64, now: u64) -> Told {
-        of_any!(self, model => model.peek(quota, cost, now))
+    pub fn peek(&self, quota: Quota, cost: u64, now: u64) -> Reply {
+        dispatch!(self, model => model.peek(quota, cost, now))
     }
 
     pub fn refund(&mut self, amount: u64, now: u64) -> bool {
-        of_any!(self, model => model.refund(amount, now))
+        dispatch!(self, model => model.refund(amount, now))
     }
 }
 
-/// What a request is told, in the units of the reply.
+/// A decision in the units of the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Reply {
     pub allowed: bool,
     pub remaining: u64,
     pub retry_ms: i64,
@@ -91,7 +90,7 @@ pub struct Told {
     pub delay_ms: Option<i64>,
 }
 
-impl From<Decision> for Told {
+impl From<Decision> for Reply {
     fn from(decision: Decision) -> Self {
         let reply = decision.to_reply();
         Self {
@@ -104,7 +103,7 @@ impl From<Decision> for Told {
     }
 }
 
-/// A naive limiter: a state, the quota it was last taken from with, and the rules of the contract spelt out.
+/// A naive limiter: a state, its quota, and the rules of the contract.
 #[derive(Clone)]
 pub struct Model<N> {
     quota: Quota,
@@ -116,42 +115,42 @@ impl<N: Naive> Model<N> {
         Self { quota, state: N::default() }
     }
 
-    /// The quota it was last taken from with.
+    /// The quota of the last request that was taken.
     pub fn quota(&self) -> Quota {
         self.quota
     }
 
-    pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Told {
+    pub fn request(&mut self, quota: Quota, cost: u64, force: bool, now: u64) -> Reply {
         let allowed = self.used(&quota, now) + cost <= limit(&quota);
         let mut delay = 0;
         if allowed || force {
-            let (known, time) = self.at(&quota, now);
-            let found = known.found(&quota, cost, time);
-            delay = found.millis_until(&quota, 0, time);
-            *self = Self { quota, state: found.state.taken(&quota, cost, time) };
+            let (current, time) = self.at(&quota, now);
+            let base = current.base(&quota, cost, time);
+            delay = base.millis_until(&quota, 0, time);
+            *self = Self { quota, state: base.state.taken(&quota, cost, time) };
         }
-        self.told(quota, cost, allowed, delay, now)
+        self.reply(quota, cost, allowed, delay, now)
     }
 
-    /// What a request would be told, except that it takes nothing.
-    pub fn peek(&self, quota: Quota, cost: u64, now: u64) -> Told {
+    /// The reply to a request, without taking anything.
+    pub fn peek(&self, quota: Quota, cost: u64, now: u64) -> Reply {
         let allowed = self.used(&quota, now) + cost <= limit(&quota);
         let (model, time) = self.at(&quota, now);
-        self.told(quota, cost, allowed, model.millis_until(&quota, 0, time), now)
+        self.reply(quota, cost, allowed, model.millis_until(&quota, 0, time), now)
     }
 
-    /// Gives back so much, and says whether there was anything to give back.
+    /// Refunds up to `amount`; returns whether anything was used.
     pub fn refund(&mut self, amount: u64, now: u64) -> bool {
         let used = self.used(&self.quota, now) > 0;
         if used {
             let (model, time) = self.at(&self.quota, now);
-            self.state = model.state.given_back(&self.quota, amount, time);
+            self.state = model.state.refunded(&self.quota, amount, time);
         }
         used
     }
 
-    /// "A step back of up to one window, or one fill time, forgives nothing", since time stands still; "only a longer step
-    /// forgets".
+    /// The limiter and the time after a possible step back of the clock: within one span time stands still, after a
+    /// longer step the limiter is reset.
     fn at(&self, quota: &Quota, now: u64) -> (Self, u64) {
         let last = self.state.last();
         if last.saturating_sub(now) > span(quota) {
@@ -161,9 +160,9 @@ impl<N: Naive> Model<N> {
         }
     }
 
-    /// What is told of where it stands, to a request that was allowed or not.
-    fn told(&self, quota: Quota, cost: u64, allowed: bool, delay_ms: i64, now: u64) -> Told {
-        Told {
+    /// The reply, from the state after the request.
+    fn reply(&self, quota: Quota, cost: u64, allowed: bool, delay_ms: i64, now: u64) -> Reply {
+        Reply {
             allowed,
             remaining: limit(&quota).saturating_sub(self.used(&quota, now)),
             retry_ms: match limit(&quota).checked_sub(cost) {
@@ -176,15 +175,15 @@ impl<N: Naive> Model<N> {
         }
     }
 
-    /// What was used "wears off by the old parameters or by the new ones, whichever is sooner": the new ones as if they had
-    /// come with the last change of the state.
+    /// What is used by the old quota or by the new one, whichever is less. The new quota counts as if it were set when
+    /// the state last changed.
     fn used(&self, quota: &Quota, now: u64) -> u64 {
-        let (known, time) = self.at(quota, now);
-        let earlier = known.changed(quota, known.state.last());
-        known.state.used(&known.quota, time).min(earlier.state.used(quota, time))
+        let (current, time) = self.at(quota, now);
+        let earlier = current.changed(quota, current.state.last());
+        current.state.used(&current.quota, time).min(earlier.state.used(quota, time))
     }
 
-    /// The same under a quota that comes into force at this moment.
+    /// The limiter after a change of its quota at this time.
     fn changed(&self, quota: &Quota, now: u64) -> Self {
         if *quota == self.quota {
             return self.clone();
@@ -192,10 +191,10 @@ impl<N: Naive> Model<N> {
         Self { quota: *quota, state: self.state.changed(&self.quota, quota, now) }
     }
 
-    /// What a request that takes something adds its cost to. What is used by the old quota at this moment carries over if
-    /// that leaves room for the cost, even where the new quota would have let go of more. If it leaves none, what is less
-    /// in whole units counts: this, or what is left if the new quota had come with the last change of the state.
-    fn found(&self, quota: &Quota, cost: u64, now: u64) -> Self {
+    /// The limiter to which a request adds its cost. What is used by the old quota carries over if it leaves room for
+    /// the cost. Otherwise the lesser one counts: this, or what is used if the new quota were set when the state last
+    /// changed.
+    fn base(&self, quota: &Quota, cost: u64, now: u64) -> Self {
         let (old, earlier) = (self.state.used(&self.quota, now), self.changed(quota, self.state.last()));
         if old + cost <= limit(quota) || old <= earlier.state.used(quota, now) {
             self.changed(quota, now)
@@ -204,7 +203,7 @@ impl<N: Naive> Model<N> {
         }
     }
 
-    /// The first millisecond from now on at which no more than `amount` is used.
+    /// Milliseconds until no more than `amount` is used.
     fn millis_until(&self, quota: &Quota, amount: u64, now: u64) -> i64 {
         let enough = |millis: u64| self.used(quota, now + millis * 1_000) <= amount;
         let (mut too_short, mut long_enough) = (0, 1 << 40);
@@ -237,7 +236,7 @@ pub fn window(quota: &Quota) -> u64 {
     }
 }
 
-/// A window, or the time in which an empty bucket fills, rounded down.
+/// The window, or the time in which an empty bucket fills, rounded down.
 pub fn span(quota: &Quota) -> u64 {
     match quota {
         Quota::TokenBucket(quota) | Quota::LeakyBucket(quota) => {

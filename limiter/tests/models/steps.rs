@@ -1,11 +1,11 @@
-//! Requests of all kinds, as strategies.
+//! Strategies for sequences of requests.
 
 use limiter::{Algorithm, Micros, Mode, Quota, Request};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Some time in 2026, off every window's boundary.
+/// A time in 2026, not at a window's boundary.
 pub const START: Micros = 1_790_000_000_123_457;
 
 #[derive(Debug, Clone)]
@@ -13,12 +13,12 @@ pub struct Step {
     pub quota: Quota,
     pub cost: u64,
     pub force: bool,
-    /// How far the clock moves before the request, back if negative.
+    /// The step of the clock before the request, negative if it goes back.
     pub passes: i64,
 }
 
 impl Step {
-    /// The request of the step at a time.
+    /// The step's request at a time.
     pub fn request(&self, now: Micros) -> Request {
         Request { cost: self.cost, mode: mode(self.force), now }
     }
@@ -66,7 +66,7 @@ pub fn steady() -> impl Strategy<Value = Vec<Step>> {
     algorithms().prop_flat_map(quotas).prop_flat_map(move |quota| vec(step(quota), 1..60))
 }
 
-/// Requests with everything that may happen: forced, with changing quotas, on a clock that jumps.
+/// Requests with force, with changing quotas, on a clock that jumps.
 pub fn wild(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value = Vec<Step>> {
     let step = |quotas: Vec<Quota>| {
         (prop_oneof![6 => Just(0), 1 => 1..3_usize], costs(), prop::bool::weighted(0.15), jumps())
@@ -75,12 +75,12 @@ pub fn wild(algorithm: impl Strategy<Value = Algorithm>) -> impl Strategy<Value 
     algorithm.prop_flat_map(|algorithm| vec(quotas(algorithm), 3)).prop_flat_map(move |quotas| vec(step(quotas), 1..40))
 }
 
-/// The time after it has passed, or jumped.
+/// The time after a step of the clock.
 pub fn moved(now: Micros, passes: i64) -> Micros {
     now.saturating_add_signed(passes)
 }
 
-/// What was admitted when, in the order of time, is no more than the quota says.
+/// Checks that admitted costs, in order of time, do not exceed the quota.
 pub fn assert_within(quota: &Quota, admitted: &[(Micros, u64)]) {
     for (i, (from, _)) in admitted.iter().enumerate() {
         let mut sum = 0;

@@ -1,4 +1,4 @@
-//! A fixed window as a list of what was taken, of which only the window of the moment counts.
+//! A fixed window as a list of costs, of which those in the current window count.
 
 use limiter::Quota;
 
@@ -26,11 +26,11 @@ impl Naive for Window {
         Self { last: now, taken: self.taken.clone().with(now, cost.min(room)) }
     }
 
-    fn given_back(&self, _quota: &Quota, amount: u64, now: u64) -> Self {
-        Self { last: now, taken: self.taken.clone().given_back(amount) }
+    fn refunded(&self, _quota: &Quota, amount: u64, now: u64) -> Self {
+        Self { last: now, taken: self.taken.clone().refunded(amount) }
     }
 
-    /// As if all that is used had been taken at this moment: it counts until the new window around it ends.
+    /// As if all that is used were taken now: it counts until the current new window ends.
     fn changed(&self, from: &Quota, to: &Quota, now: u64) -> Self {
         Self { last: now, taken: List::of(now, self.used(from, now).min(limit(to))) }
     }

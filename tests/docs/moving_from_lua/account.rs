@@ -1,4 +1,4 @@
-//! An exact account of one user, and what a script can be expected to tell of it.
+//! An exact model of one user, and the replies that a script may give for it.
 
 use limiter::Quota;
 
@@ -12,7 +12,7 @@ pub struct Account {
     quota: Quota,
     exact: AnyModel,
     bucket: Option<Bucket>,
-    /// When requests were admitted.
+    /// The times of admitted requests.
     admitted: Vec<u64>,
 }
 
@@ -30,21 +30,21 @@ impl Account {
         Self { quota, exact: AnyModel::new(quota), bucket, admitted: Vec::new() }
     }
 
-    /// What a request is to be told; it is taken if it is allowed.
+    /// The expected reply to a request, which is taken if it is allowed.
     pub fn request(&mut self, now: u64) -> Reply {
-        let told = Reply::from(self.exact.request(self.quota, 1, false, now));
+        let reply = Reply::from(self.exact.request(self.quota, 1, false, now));
         if let Some(bucket) = &mut self.bucket {
-            assert_eq!(bucket.exact(now), told, "two exact accounts differ");
-            if told.allowed {
+            assert_eq!(bucket.exact(now), reply, "the two exact models differ");
+            if reply.allowed {
                 bucket.take(now);
             }
-        } else if told.allowed {
+        } else if reply.allowed {
             self.admitted.push(now);
         }
-        told
+        reply
     }
 
-    /// The first microsecond from now on at which a request is allowed.
+    /// The first microsecond at which a request is allowed.
     pub fn due(&self, now: u64) -> u64 {
         let allowed = |at: &u64| self.exact.peek(self.quota, 1, *at).allowed;
         let millis = self.exact.peek(self.quota, 1, now).retry_ms;
@@ -53,8 +53,8 @@ impl Account {
         last_thousand.get(last_thousand.partition_point(|at| !allowed(at))).copied().unwrap_or(latest)
     }
 
-    /// What the script may tell a request: what is exact for the time, the list or the millisecond that it has.
-    pub fn script_may_tell(&self, now: u64) -> Vec<Reply> {
+    /// The replies that the script may give: exact for the precision of its times.
+    pub fn script_replies(&self, now: u64) -> Vec<Reply> {
         match (&self.quota, &self.bucket) {
             (Quota::SlidingLog(_), _) => vec![self.log_of_distinct_times(now)],
             (Quota::SlidingCounter(_), _) => vec![self.counter_of_milliseconds(now)],
@@ -63,7 +63,7 @@ impl Account {
         }
     }
 
-    /// The log's set has one member a microsecond.
+    /// The script's sorted set has one member for each microsecond.
     fn log_of_distinct_times(&self, now: u64) -> Reply {
         let (most, window) = (limit(&self.quota), window(&self.quota));
         let mut times: Vec<u64> = self.admitted.iter().copied().filter(|time| time + window > now).collect();
@@ -75,7 +75,7 @@ impl Account {
         }
     }
 
-    /// The counter has the time in milliseconds, and knows of no moment before the next window at which there is room.
+    /// The script's counter has times in milliseconds, and its waits last until the next window.
     fn counter_of_milliseconds(&self, now: u64) -> Reply {
         let (most, window) = (limit(&self.quota), window(&self.quota));
         let now = now - now % 1_000;
@@ -89,8 +89,8 @@ impl Account {
     }
 }
 
-/// Whether each number that the script tells is one of those that it may tell with this decision.
-pub fn is_explained(script: &Reply, may_tell: &[Reply]) -> bool {
-    let alike = || may_tell.iter().filter(|told| told.allowed == script.allowed);
-    (0..script.numbers.len()).all(|index| alike().any(|told| told.numbers[index] == script.numbers[index]))
+/// Whether each number of the script's reply is in one of the possible replies with the same decision.
+pub fn is_explained(script: &Reply, possible: &[Reply]) -> bool {
+    let alike = || possible.iter().filter(|reply| reply.allowed == script.allowed);
+    (0..script.numbers.len()).all(|index| alike().any(|reply| reply.numbers[index] == script.numbers[index]))
 }

@@ -1,19 +1,19 @@
-//! A bucket in whole numbers, which knows what it would tell a moment earlier or later.
+//! A bucket in integers, with its replies a moment earlier or later.
 
 use limiter::{BucketQuota, Quota};
 
 use super::Reply;
 
-/// How many moments there are in a microsecond. A script has its time as a float of seconds since the epoch, the nearest
-/// of which are almost a quarter of a microsecond apart.
+/// Moments in a microsecond. A script's time is a float of seconds since the epoch; adjacent floats are almost a
+/// quarter of a microsecond apart.
 const MOMENTS: i128 = 4;
 
 #[derive(Debug, Clone)]
 pub struct Bucket {
     capacity: i128,
-    /// The parts of a token that come back in a moment.
+    /// The refill in a moment, in units.
     count: i128,
-    /// The parts that make a token.
+    /// The units in a token.
     token: i128,
     is_leaky: bool,
     at: u64,
@@ -53,8 +53,8 @@ impl Bucket {
         integer(round_up(missing.max(0), self.count * MOMENTS * 1_000))
     }
 
-    /// What is told with this decision so many moments later.
-    fn tells(&self, now: u64, moments: i128, allowed: bool) -> Reply {
+    /// The reply with this decision, `moments` later.
+    fn reply(&self, now: u64, moments: i128, allowed: bool) -> Reply {
         let (before, full) = (self.missing(now, moments), self.capacity * self.token);
         let after = if allowed { before + self.token } else { before };
         let remaining = integer((full - after).div_euclid(self.token));
@@ -64,14 +64,14 @@ impl Bucket {
     }
 
     pub fn exact(&self, now: u64) -> Reply {
-        self.tells(now, 0, self.allows(now, 0))
+        self.reply(now, 0, self.allows(now, 0))
     }
 
-    /// What somebody may tell whose time is off by a moment at most.
+    /// The possible replies if the time is off by at most a moment.
     pub fn nearly(&self, now: u64) -> Vec<Reply> {
         let around = [-1, 0, 1];
         let decisions = around.map(|moments| self.allows(now, moments));
-        around.iter().flat_map(|moments| decisions.map(|allowed| self.tells(now, *moments, allowed))).collect()
+        around.iter().flat_map(|moments| decisions.map(|allowed| self.reply(now, *moments, allowed))).collect()
     }
 
     pub fn take(&mut self, now: u64) {

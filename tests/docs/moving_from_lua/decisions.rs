@@ -1,5 +1,5 @@
-//! Whoever moves from the usual Lua scripts to the commands gets the same decisions: both are asked at the same moments,
-//! and where they differ it is for a reason that is known exactly. What is found is what `docs/moving-from-lua.md` says.
+//! The commands make the same decisions as the usual Lua scripts. Both get the same requests at the same times, and
+//! every difference has an exactly known reason. The figures are those of `docs/moving-from-lua.md`.
 
 use limiter::Quota;
 
@@ -11,10 +11,10 @@ use super::script::{FIXED_WINDOW, LEAKY_BUCKET, SCRIPTS, SLIDING_COUNTER, SLIDIN
 use super::tally::Tally;
 use super::Both;
 
-/// How many requests there are to each limit.
+/// The number of requests to each limit.
 const REQUESTS: u32 = 2_500;
 
-/// Rates that are binary fractions, and rates that are not.
+/// Rates that are binary fractions, and others.
 const BUCKETS: [Limit; 8] = [
     alike(1, "10"),
     alike(5, "1"),
@@ -37,7 +37,7 @@ const WINDOWS: [Limit; 8] = [
     alike(2, "3600"),
 ];
 
-/// How far apart requests are that use up this limit evenly.
+/// The interval of requests that use exactly this limit.
 fn even(quota: &Quota) -> u64 {
     match quota {
         Quota::TokenBucket(it) | Quota::LeakyBucket(it) => it.rate().period() / it.rate().count(),
@@ -45,50 +45,53 @@ fn even(quota: &Quota) -> u64 {
     }
 }
 
-/// Asks both of them all along, and counts where they differ; every difference must be explained.
+/// Sends the same requests to both, and counts the differences, all of which must be explained.
 fn drive(script: &'static Script, limits: &[Limit]) -> Tally {
     let (mut both, mut tally) = (Both::of(script), Tally::default());
     for (seed, limit) in (1..).zip(limits) {
         let mut gaps = Gaps::new(seed, even(&limit.quota(script)), limit.most);
         let mut account = Account::new(script, limit);
-        both.start_afresh();
+        both.next_user();
         for request in 0..REQUESTS {
             let now = both.now();
-            let may_tell = account.script_may_tell(now);
+            let possible = account.script_replies(now);
             let exact = account.request(now);
             let (of_script, of_command) = (both.script(limit), both.command(limit));
             assert_eq!(of_command, exact, "request {request} to {limit:?} at {now}");
-            let explained = is_explained(&of_script, &may_tell);
-            assert!(explained, "request {request} to {limit:?} at {now}: {of_script:?}, not of {may_tell:?}");
+            let explained = is_explained(&of_script, &possible);
+            assert!(explained, "request {request} to {limit:?} at {now}: {of_script:?}, not in {possible:?}");
             tally.count(&of_script, &of_command);
             let gap = gaps.next(&of_script, &of_command, &account, now);
             if of_script.allowed != of_command.allowed {
-                // From here on each of them counts something else.
-                both.start_afresh();
+                // Their counts differ now, so continue with a new user.
+                both.next_user();
                 account = Account::new(script, limit);
             }
             both.server.clock().advance_us(gap);
         }
     }
-    assert!(tally.denied * 4 > tally.requests && tally.denied * 4 < tally.requests * 3, "it tests little: {tally:?}");
+    assert!(
+        tally.denied * 4 > tally.requests && tally.denied * 4 < tally.requests * 3,
+        "the test covers too little: {tally:?}"
+    );
     tally
 }
 
-/// The row that the page has in its table of differences.
-fn is_on_the_page(script: &Script, tally: &Tally) {
+/// Checks the row of the page's table of differences.
+fn assert_row(script: &Script, tally: &Tally) {
     says(&tally.row(script.title()));
 }
 
 #[test]
-fn a_token_bucket_differs_only_within_a_quarter_of_a_microsecond_of_the_moment_a_token_is_due() {
+fn a_token_bucket_differs_only_within_a_quarter_of_a_microsecond_of_a_refill() {
     let tally = drive(&TOKEN_BUCKET, &BUCKETS);
-    is_on_the_page(&TOKEN_BUCKET, &tally);
+    assert_row(&TOKEN_BUCKET, &tally);
 }
 
 #[test]
-fn a_leaky_bucket_differs_only_within_a_quarter_of_a_microsecond_of_the_moment_a_place_is_free() {
+fn a_leaky_bucket_differs_only_within_a_quarter_of_a_microsecond_of_a_free_place() {
     let tally = drive(&LEAKY_BUCKET, &BUCKETS);
-    is_on_the_page(&LEAKY_BUCKET, &tally);
+    assert_row(&LEAKY_BUCKET, &tally);
     says(&format!("[below](#how-it-is-compared) {} times it tells that −1 remain", tally.negative));
 }
 
@@ -96,23 +99,23 @@ fn a_leaky_bucket_differs_only_within_a_quarter_of_a_microsecond_of_the_moment_a
 fn a_fixed_window_never_differs() {
     let tally = drive(&FIXED_WINDOW, &WINDOWS);
     assert_eq!((tally.too_early, tally.too_late, tally.numbers), (0, 0, [0; 4]));
-    is_on_the_page(&FIXED_WINDOW, &tally);
+    assert_row(&FIXED_WINDOW, &tally);
 }
 
 #[test]
-fn a_sliding_log_differs_only_when_requests_shared_a_microsecond() {
+fn a_sliding_log_differs_only_if_requests_share_a_microsecond() {
     let tally = drive(&SLIDING_LOG, &WINDOWS);
-    is_on_the_page(&SLIDING_LOG, &tally);
+    assert_row(&SLIDING_LOG, &tally);
 }
 
 #[test]
-fn a_sliding_counter_differs_only_by_what_has_passed_of_the_millisecond_and_in_its_waits() {
+fn a_sliding_counter_differs_only_by_parts_of_a_millisecond_and_in_its_waits() {
     let tally = drive(&SLIDING_COUNTER, &WINDOWS);
-    is_on_the_page(&SLIDING_COUNTER, &tally);
+    assert_row(&SLIDING_COUNTER, &tally);
 }
 
 #[test]
-fn the_page_has_each_script_as_it_is_beside_its_command() {
+fn the_page_shows_each_script_with_its_command() {
     for script in SCRIPTS {
         let limit = if script.is_bucket() { exactly(100, "100/m", "1.6666666666666667") } else { alike(100, "60") };
         let (call, command) = (script.call("$SHA", "user:42", &limit), script.command("user:42", &limit));

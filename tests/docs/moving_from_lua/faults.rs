@@ -1,4 +1,4 @@
-//! What is wrong with the usual Lua scripts, in figures, beside the commands that replace them. The figures are those of
+//! Faults of the usual Lua scripts, measured beside the commands that replace them. The figures are those of
 //! `docs/moving-from-lua.md`.
 
 use fastrand::Rng;
@@ -10,30 +10,30 @@ use super::script::{LEAKY_BUCKET, SLIDING_COUNTER, SLIDING_LOG, TOKEN_BUCKET};
 use super::{Both, Side};
 use crate::common::Server;
 
-/// How many begin, each at a moment of its own: how floats are rounded depends on it.
+/// The number of clients. Each starts at another time, as the rounding of floats depends on it.
 const CLIENTS: u64 = 20;
 
-/// Goes on with another client, at a moment that is like any other.
+/// Continues with another client at a random time.
 fn next_client(both: &mut Both, random: &mut Rng) {
     both.server.clock().advance_us(random.u64(..10_000_000));
-    both.start_afresh();
+    both.next_user();
 }
 
-/// Ten thousand waits of obedient clients: how many are in vain.
-fn waits_in_vain(script: &'static Script, limits: &[Limit]) {
+/// Checks how many of ten thousand waits are too short.
+fn check_waits(script: &'static Script, limits: &[Limit]) {
     const WAITS: u64 = 10_000;
     let mut both = Both::of(script);
     for limit in limits {
-        let (mut random, mut in_vain) = (Rng::with_seed(1), [0, 0]);
+        let (mut random, mut too_short_waits) = (Rng::with_seed(1), [0, 0]);
         for _ in 0..CLIENTS {
             next_client(&mut both, &mut random);
-            for (in_vain, side) in in_vain.iter_mut().zip([Side::Script, Side::Command]) {
-                // Whether a wait was in vain shows by the next.
+            for (too_short_waits, side) in too_short_waits.iter_mut().zip([Side::Script, Side::Command]) {
+                // The request after a wait shows whether it was too short, hence one more wait.
                 let client = Obedient::run(&mut both, side, limit, |client| client.waits <= WAITS / CLIENTS);
-                *in_vain += client.in_vain;
+                *too_short_waits += client.too_short_waits;
             }
         }
-        let (title, waits, [of_script, of_command]) = (script.title(), number(WAITS), in_vain.map(number));
+        let (title, waits, [of_script, of_command]) = (script.title(), number(WAITS), too_short_waits.map(number));
         says(&format!("| {title} | `{} {}` | {waits} | {of_script} | {of_command} |", limit.most, limit.pace));
         if limit.pace == "10" {
             readme_says(&format!("after {of_script} of {waits} waits"));
@@ -42,38 +42,38 @@ fn waits_in_vain(script: &'static Script, limits: &[Limit]) {
 }
 
 #[test]
-fn a_token_bucket_script_denies_clients_that_wait_as_it_told_them() {
-    waits_in_vain(
+fn a_token_bucket_script_denies_clients_that_retry_on_time() {
+    check_waits(
         &TOKEN_BUCKET,
         &[
-            // Whole milliseconds from one token to the next, but no binary fractions of a second.
+            // A token in whole milliseconds, but not in a binary fraction of a second.
             alike(1, "10"),
             exactly(100, "100/m", "1.6666666666666667"),
             // Binary fractions.
             alike(1, "4"),
             exactly(10, "1/3s", "0.3333333333333333"),
-            // No whole milliseconds: waits are rounded up.
+            // Not whole milliseconds: waits are rounded up.
             alike(10, "0.3"),
         ],
     );
 }
 
 #[test]
-fn a_leaky_bucket_script_denies_clients_that_wait_as_it_told_them() {
-    waits_in_vain(&LEAKY_BUCKET, &[alike(1, "10"), exactly(100, "100/m", "1.6666666666666667")]);
+fn a_leaky_bucket_script_denies_clients_that_retry_on_time() {
+    check_waits(&LEAKY_BUCKET, &[alike(1, "10"), exactly(100, "100/m", "1.6666666666666667")]);
 }
 
 #[test]
-fn over_a_long_run_a_token_bucket_script_admits_fewer_or_more_than_is_exact() {
+fn a_token_bucket_script_admits_too_few_or_too_many_in_the_long_run() {
     const REQUESTS: u64 = 10_000;
     let mut both = Both::of(&TOKEN_BUCKET);
     for (limit, gap) in [
         (alike(1, "10"), 100_000),
         (exactly(1, "100/m", "1.6666666666666667"), 600_000),
-        // A ninth of a microsecond too early, every time.
+        // Each request comes a ninth of a microsecond too early.
         (alike(1, "9"), 111_111),
         (exactly(1, "1/3s", "0.3333333333333333"), 3_000_000),
-        // The command cuts this rate after twelve places, and the script does not.
+        // The command uses twelve decimal places of this rate, the script all of them.
         (alike(1, "0.3333333333333333"), 3_000_000),
     ] {
         let (mut random, mut admitted) = (Rng::with_seed(1), [0, 0]);
@@ -107,7 +107,7 @@ fn a_log_script_admits_all_requests_of_one_microsecond() {
 }
 
 #[test]
-fn where_time_stands_still_in_a_transaction_a_log_script_admits_all_of_it() {
+fn a_log_script_admits_a_whole_transaction_where_time_stands_still_in_it() {
     const REQUESTS: usize = 100;
     let server = Server::start(&[]);
     let mut client = server.connect();
@@ -130,7 +130,7 @@ fn where_time_stands_still_in_a_transaction_a_log_script_admits_all_of_it() {
 }
 
 #[test]
-fn a_counter_script_tells_waits_that_are_far_too_long() {
+fn a_counter_script_returns_waits_that_are_far_too_long() {
     const REQUESTS: u32 = 10_000;
     let mut both = Both::of(&SLIDING_COUNTER);
     let (limit, mut random) = (alike(10, "60"), Rng::with_seed(1));
@@ -138,14 +138,14 @@ fn a_counter_script_tells_waits_that_are_far_too_long() {
     for _ in 0..REQUESTS {
         let (of_script, of_command) = (both.script(&limit), both.command(&limit));
         if of_script.allowed != of_command.allowed {
-            both.start_afresh();
+            both.next_user();
         } else if !of_script.allowed {
-            let [script, command] = [of_script, of_command].map(|told| told.wait_ms());
+            let [script, command] = [of_script, of_command].map(|reply| reply.wait_ms());
             (denied, waits) = (denied + 1, [waits[0] + script, waits[1] + command]);
             too_long += u64::from(script > command);
             too_short += u64::from(script < command);
         }
-        // Twenty a minute, where ten are allowed.
+        // Twenty requests a minute, with a limit of ten.
         both.server.clock().advance_us(random.u64(..6_000_000));
     }
     let [script, command] = waits.map(|sum| seconds(sum / denied));
@@ -158,26 +158,26 @@ fn a_counter_script_tells_waits_that_are_far_too_long() {
     readme_says(&format!("waits of {script} s on average where {command} s are enough"));
 }
 
-/// Milliseconds as seconds, to a tenth.
+/// Milliseconds as seconds with one decimal place.
 fn seconds(millis: u64) -> String {
     let tenths = (millis + 50) / 100;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 #[test]
-fn a_client_that_waits_as_a_counter_script_tells_it_gets_half_of_its_limit() {
+fn a_client_that_waits_as_a_counter_script_says_gets_half_of_its_limit() {
     const DAY: u64 = 86_400_000;
     let mut both = Both::of(&SLIDING_COUNTER);
     let limit = alike(10, "60");
     let [of_script, of_command] =
         [Side::Script, Side::Command].map(|side| Obedient::run(&mut both, side, &limit, |client| client.took_ms < DAY));
-    assert_eq!(of_command.in_vain, 0);
+    assert_eq!(of_command.too_short_waits, 0);
     says(&format!(
         "gets {} requests through in a day with the script, and {} with the command. \
          {} of its {} waits for the script are in vain",
         number(of_script.admitted),
         number(of_command.admitted),
-        number(of_script.in_vain),
+        number(of_script.too_short_waits),
         number(of_script.waits),
     ));
 }

@@ -1,5 +1,5 @@
-//! What the usual Lua scripts leave in the server, beside the commands that replace them: keys and writes. The figures
-//! are those of `docs/moving-from-lua.md`.
+//! Keys and writes of the usual Lua scripts, beside the commands that replace them. The figures are those of
+//! `docs/moving-from-lua.md`.
 
 use limiter::Algorithm;
 
@@ -9,23 +9,23 @@ use super::{Both, Side};
 use crate::common::cluster::{Cluster, SLOTS};
 use crate::common::{eventually, Server};
 
-/// What a script or a command leaves.
+/// The keys and writes of a script or a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Footprint {
-    /// The keys of one user who came in this window and in the one before.
+    /// Keys of a user with requests in this window and in the previous one.
     keys: usize,
-    /// The writes of requests.
+    /// Writes of an allowed and of a denied request.
     allowed: i64,
     denied: i64,
-    /// Whether the append-only file grows with a request that is denied.
+    /// Whether a denied request is written to the append-only file.
     is_logged: bool,
 }
 
-/// Three a minute, as windows and buckets have it: one user sends one in one minute, and four in the next.
+/// With three requests a minute, a user sends one request in a minute, and four in the next.
 fn footprint(both: &mut Both, script: &Script, side: Side) -> Footprint {
     let limit = if script.is_bucket() { alike(3, "0.05") } else { alike(3, "60") };
     let request = |both: &mut Both, allowed: bool| {
-        // Of one microsecond the log's script admits any number, and writes them once.
+        // Within one microsecond the log's script admits any number, and writes one entry.
         both.server.clock().advance_us(1);
         let before = both.client.numbers(["rdb_changes_since_last_save", "aof_current_size"]);
         assert_eq!(both.ask(side, &limit).allowed, allowed, "{side:?} of the {}", script.title());
@@ -44,7 +44,7 @@ fn footprint(both: &mut Both, script: &Script, side: Side) -> Footprint {
 }
 
 #[test]
-fn a_command_takes_one_key_and_one_write_and_none_when_it_denies() {
+fn a_command_needs_one_key_and_one_write_and_no_write_for_a_denial() {
     for script in SCRIPTS {
         let mut both = Both::with(script, &["--appendonly", "yes", "--appendfsync", "no"]);
         let of_command = footprint(&mut both, script, Side::Command);
@@ -78,7 +78,7 @@ fn a_window_script_leaves_a_key_for_every_window() {
 }
 
 #[test]
-fn in_a_cluster_a_script_that_names_its_keys_itself_fails_where_these_are_elsewhere() {
+fn in_a_cluster_a_script_fails_if_the_keys_that_it_builds_are_on_another_node() {
     const USERS: u32 = 30;
     let cluster = Cluster::start(3, false);
     let mut nodes = cluster.connect();
@@ -94,7 +94,7 @@ fn in_a_cluster_a_script_that_names_its_keys_itself_fails_where_these_are_elsewh
             refused.map(|error| error.to_string())
         };
         let failures: Vec<String> = (0..USERS).filter_map(|user| failure(format!("user:{user}"))).collect();
-        assert!(!failures.is_empty(), "all keys of {USERS} users on one node each");
+        assert!(!failures.is_empty(), "the keys of each of {USERS} users are on one node");
         assert!(failures.iter().all(|error| error.contains("non local key")), "{failures:?}");
         let failures: Vec<String> = (0..USERS).filter_map(|user| failure(format!("{{user:{user}}}"))).collect();
         assert_eq!(failures, [""; 0]);
@@ -102,7 +102,7 @@ fn in_a_cluster_a_script_that_names_its_keys_itself_fails_where_these_are_elsewh
 }
 
 #[test]
-fn while_both_are_in_use_each_counts_for_itself() {
+fn script_and_command_count_separately() {
     for script in SCRIPTS {
         let mut both = Both::of(script);
         let limit = if script.is_bucket() { alike(5, "0.05") } else { alike(5, "60") };
@@ -118,7 +118,7 @@ fn while_both_are_in_use_each_counts_for_itself() {
 }
 
 #[test]
-fn a_key_of_a_log_script_must_go_or_the_command_takes_another_name() {
+fn only_the_key_of_a_log_script_blocks_the_command_until_it_is_deleted() {
     let server = Server::with_clock(&[]);
     let (mut client, limit) = (server.connect(), alike(5, "60"));
     for script in SCRIPTS {

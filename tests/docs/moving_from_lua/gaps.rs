@@ -1,4 +1,4 @@
-//! How long it is from one request to the next: the gaps of real traffic, the same ones for the same seed.
+//! The gaps between requests, like those of real traffic, deterministic by seed.
 
 use fastrand::Rng;
 
@@ -7,10 +7,10 @@ use super::Reply;
 
 pub struct Gaps {
     random: Rng,
-    /// What comes evenly if the limit is used and no more, in microseconds.
+    /// The gap at which the limit is just used, in microseconds.
     even: u64,
     limit: u64,
-    /// How many more are to come in the same microsecond.
+    /// Requests that are still to come in this microsecond.
     burst: u64,
 }
 
@@ -19,7 +19,7 @@ impl Gaps {
         Self { random: Rng::with_seed(seed), even, limit, burst: 0 }
     }
 
-    /// The microseconds until the next request, after what both told this one.
+    /// Microseconds until the next request, after the replies to this one.
     pub fn next(&mut self, script: &Reply, command: &Reply, account: &Account, now: u64) -> u64 {
         if self.burst > 0 {
             self.burst -= 1;
@@ -37,10 +37,10 @@ impl Gaps {
             5 => random.u64(1..=even.div_ceil(1_000)) * 1_000,
             // At the start of a millisecond.
             6 => random.u64(1..=even.div_ceil(1_000)) * 1_000 - now % 1_000,
-            // As it was told.
+            // After the wait of a reply.
             7 | 8 if denied => command.wait_ms() * 1_000,
             9 if denied => script.wait_ms() * 1_000,
-            // When it is due, and right before and after that.
+            // When it is due, or a microsecond before or after.
             10 if denied => (account.due(now) + random.u64(..3)).saturating_sub(now + 1),
             11 if random.u8(..5) == 0 => random.u64(1..=2 * *even * *limit),
             _ => random.u64(1..=*even / 4),

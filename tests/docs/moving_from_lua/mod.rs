@@ -1,4 +1,4 @@
-//! The usual Lua scripts, and the commands that replace them, asked at the same moment.
+//! The usual Lua scripts and the commands that replace them, with the same requests at the same times.
 
 mod account;
 mod bucket;
@@ -12,17 +12,16 @@ mod script;
 mod tally;
 
 use crate::common::{Client, Server, START};
-use crate::models::Told;
+use crate::models;
 use script::{Limit, Script};
 
-/// Who is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Script,
     Command,
 }
 
-/// A script and its command on a server whose clock the test holds, each with keys of its own for the same user.
+/// A script and its command on a server with a test clock. For each user they have separate keys.
 pub struct Both {
     pub server: Server,
     pub client: Client,
@@ -36,14 +35,14 @@ impl Both {
         Self::with(script, &[])
     }
 
-    /// As [`Self::of`], with settings of the server.
+    /// As [`Self::of`], with arguments for the server.
     pub fn with(script: &'static Script, settings: &[&str]) -> Self {
         let mut server = Server::with_clock(settings);
         let mut client = server.connect();
         let sha = script.load(&mut client);
-        // From 7.4 on the server may remove a script's key at the start of the millisecond in which it expires, or may not.
+        // Redis 7.4 may remove an expired key of a script at the start of its last millisecond, or later.
         client.get::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
-        // A moment like any other: no boundary of anything.
+        // Not at the boundary of any window.
         server.clock().set(START + 12_345_678_901);
         Self { server, client, script, sha, user: 0 }
     }
@@ -52,8 +51,8 @@ impl Both {
         self.server.clock().now()
     }
 
-    /// Goes on with a user that neither knows.
-    pub fn start_afresh(&mut self) {
+    /// Continues with a new user.
+    pub fn next_user(&mut self) {
         self.user += 1;
     }
 
@@ -73,17 +72,16 @@ impl Both {
         Reply::of(limit, &self.client.limit(&call))
     }
 
-    /// Lets time pass, in milliseconds.
+    /// Advances the clock.
     pub fn wait_ms(&mut self, millis: u64) {
         self.server.clock().advance_ms(millis);
     }
 }
 
-/// What is told to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     pub allowed: bool,
-    /// What remains, the wait, the time until it is as good as new, and the delay, 0 where there is none.
+    /// The remaining quota, the wait, the time until the limit fully resets, and the delay or 0.
     pub numbers: [i64; 4],
 }
 
@@ -99,9 +97,12 @@ impl Reply {
     }
 }
 
-impl From<Told> for Reply {
-    fn from(told: Told) -> Self {
-        let remaining = i64::try_from(told.remaining).expect("few");
-        Self { allowed: told.allowed, numbers: [remaining, told.retry_ms, told.reset_ms, told.delay_ms.unwrap_or(0)] }
+impl From<models::Reply> for Reply {
+    fn from(reply: models::Reply) -> Self {
+        let remaining = i64::try_from(reply.remaining).expect("few");
+        Self {
+            allowed: reply.allowed,
+            numbers: [remaining, reply.retry_ms, reply.reset_ms, reply.delay_ms.unwrap_or(0)],
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! The page that tells people how to move, and what they find.
+//! The text of `docs/moving-from-lua.md` and of the README.
 
 use std::fs;
 
-/// A whole number as it is written there: with a comma before every three digits.
+/// An integer with thousands separators.
 pub fn number(value: u64) -> String {
     let digits = value.to_string();
     let mut written = String::new();
@@ -20,7 +20,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).expect(path)
 }
 
-/// The text with single blanks, however its lines are broken.
+/// The text with line breaks and indentation as single blanks.
 fn flowing(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -30,12 +30,12 @@ pub fn text() -> String {
     read("docs/moving-from-lua.md")
 }
 
-/// Fails if the page does not say this, in whatever lines.
+/// Checks that the page contains this text, however it is wrapped.
 pub fn says(what: &str) {
     assert!(flowing(&text()).contains(&flowing(what)), "the page does not say: {what}");
 }
 
-/// Fails if the section of the README does not say this.
+/// Checks that the README's section on Lua contains this text.
 pub fn readme_says(what: &str) {
     let readme = read("README.md");
     let section = readme.split("\n## ").find(|section| section.starts_with("Moving from Lua\n")).expect("a section");

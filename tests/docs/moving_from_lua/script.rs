@@ -1,14 +1,14 @@
-//! The usual Lua scripts, as the benchmark measures them, and the limits that they and the commands are given.
+//! The usual Lua scripts, which the benchmark measures too, and limits for them and the commands.
 
 use limiter::{Algorithm, Quota};
 
 use crate::common::Client;
 
-/// A script that does the job of a command.
+/// A script that a command replaces.
 pub struct Script {
     pub algorithm: Algorithm,
     pub text: &'static str,
-    /// What the names of its keys end with.
+    /// The suffixes of its keys.
     keys: &'static [&'static str],
 }
 
@@ -40,7 +40,7 @@ pub const SLIDING_COUNTER: Script = Script {
 pub const SCRIPTS: [&Script; 5] = [&TOKEN_BUCKET, &LEAKY_BUCKET, &FIXED_WINDOW, &SLIDING_LOG, &SLIDING_COUNTER];
 
 impl Script {
-    /// How the page calls it.
+    /// Its name on the page.
     pub fn title(&self) -> &'static str {
         match self.algorithm {
             Algorithm::TokenBucket => "token bucket",
@@ -55,41 +55,41 @@ impl Script {
         matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket)
     }
 
-    /// Makes it known to the server, and returns its digest.
+    /// Loads it into the server, and returns its digest.
     pub fn load(&self, client: &mut Client) -> String {
         let loaded = client.call_bytes(&[b"SCRIPT", b"LOAD", self.text.as_bytes()]).expect("a script");
         redis::from_redis_value(loaded).expect("a digest")
     }
 
-    /// Its call, as one types it.
+    /// The call of the script.
     pub fn call(&self, sha: &str, user: &str, limit: &Limit) -> String {
         let keys: Vec<String> = self.keys.iter().map(|end| format!("{user}{end}")).collect();
         format!("EVALSHA {sha} {} {} {} {}", keys.len(), keys.join(" "), limit.most, limit.number)
     }
 
-    /// The command that replaces it, as one types it.
+    /// The command that replaces it.
     pub fn command(&self, user: &str, limit: &Limit) -> String {
         format!("RL.{} {user} {} {}", self.algorithm.name(), limit.most, limit.pace)
     }
 }
 
-/// A limit as both are told it.
+/// A limit as arguments of a script and of its command.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     /// The capacity or limit.
     pub most: u64,
-    /// The rate or window, as the command takes it.
+    /// The command's rate or window.
     pub pace: &'static str,
-    /// The same for the script: a number a second, or of seconds.
+    /// The script's: tokens per second, or seconds.
     number: &'static str,
 }
 
-/// A limit whose rate or window is written the same for both.
+/// A limit whose rate or window is the same text for both.
 pub const fn alike(most: u64, pace: &'static str) -> Limit {
     Limit { most, pace, number: pace }
 }
 
-/// A limit whose rate the command takes exactly, and the script as the nearest number.
+/// A limit whose rate is exact for the command, and the nearest float for the script.
 pub const fn exactly(most: u64, pace: &'static str, number: &'static str) -> Limit {
     Limit { most, pace, number }
 }

@@ -1,4 +1,4 @@
-//! How often a script and its command tell something else.
+//! Counts of the differences between a script and its command.
 
 use super::page::number;
 use super::Reply;
@@ -7,13 +7,13 @@ use super::Reply;
 pub struct Tally {
     pub requests: u64,
     pub denied: u64,
-    /// The script allows what is denied.
+    /// The script allows and the command denies.
     pub too_early: u64,
-    /// The script denies what is allowed.
+    /// The script denies and the command allows.
     pub too_late: u64,
-    /// Both decide alike, and one of the numbers is another.
+    /// Both decide alike, but a number differs; by number.
     pub numbers: [u64; 4],
-    /// The script tells that less than nothing remains.
+    /// The script returns a negative remaining quota.
     pub negative: u64,
 }
 
@@ -33,7 +33,7 @@ impl Tally {
         }
     }
 
-    /// As a row of a table.
+    /// The row of the page's table.
     pub fn row(&self, title: &str) -> String {
         let decisions = [self.requests, self.denied, self.too_early, self.too_late];
         let cells: Vec<String> = decisions.into_iter().chain(self.numbers).map(number).collect();
