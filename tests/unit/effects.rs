@@ -1,5 +1,5 @@
-//! Effects: a replica that applies them has the value and the expiry of its primary, bit for bit, and corrupt ones do no
-//! harm.
+//! Effects: a replica that applies them has the same value and expiry as its primary, bit for bit. Corrupt effects are
+//! rejected, or make a valid value.
 
 use limiter::{
     Algorithm, Decision, Entries, Limiter, Micros, Mode, PerLimit, PolicyName, Quota, Request, Value, MAX_TIME,
@@ -28,7 +28,7 @@ fn recreated(value: &Value) -> MemoryKey {
     key
 }
 
-/// The value in all detail.
+/// The encoded value with the entries of its logs.
 fn bytes(value: &Value) -> Vec<u8> {
     let mut bytes = Vec::new();
     value.encode(&mut bytes);
@@ -44,7 +44,7 @@ fn assert_equal(replica: &MemoryKey, primary: &MemoryKey) {
     assert_eq!(replica.value.as_ref().map(bytes), primary.value.as_ref().map(bytes));
 }
 
-/// Sends the requests to a key, and shows the key after each, with the decision.
+/// Sends the requests to a key, and calls `after` for each: with the key, the step, the time and the decision.
 fn run(steps: &[Step], mut after: impl FnMut(&MemoryKey, &Step, Micros, Decision)) {
     let (mut key, mut now) = (MemoryKey::default(), START);
     for step in steps {
@@ -54,14 +54,14 @@ fn run(steps: &[Step], mut after: impl FnMut(&MemoryKey, &Step, Micros, Decision
     }
 }
 
-/// What happens to a key with the limits of a policy.
+/// An event of a key with the limits of a policy.
 #[derive(Debug, Clone)]
 enum Event {
     Request { policy: &'static str, quotas: Vec<Quota>, cost: u64, mode: Mode },
     Refund(u64),
 }
 
-/// Events, and how far the clock moves before each.
+/// Events, each with the step of the clock before it.
 fn events() -> impl Strategy<Value = Vec<(Event, i64)>> {
     let event = |policies: Vec<Vec<Quota>>| {
         let quotas = prop_oneof![6 => Just(policies[0].clone()), 1 => select(policies)];
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn corrupt_effects_are_refused_or_make_a_value_that_works(
+    fn corrupt_effects_are_rejected_or_make_a_value_that_works(
         steps in wild(algorithms()),
         damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         cut in prop::option::of(any::<prop::sample::Index>()),
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_refused_or_make_a_valid_value(bytes in vec(any::<u8>(), 0..80)) {
+    fn random_bytes_are_rejected_or_make_a_valid_value(bytes in vec(any::<u8>(), 0..80)) {
         if let Ok(Effect::Set(value)) = Effect::decode(&bytes) {
             prop_assert_eq!(recreated(&value).value, Some(value));
         }
@@ -196,10 +196,10 @@ fn an_effect_that_does_not_match_changes_nothing() {
     {
         let (before, effect) = (key.clone(), Effect::decode(effect).expect("an effect"));
         assert!(!is_applicable(&effect, &mut key));
-        key.apply(effect).expect_err("refused");
+        key.apply(effect).expect_err("rejected");
         assert_eq!(key, before);
     }
     let mut missing = MemoryKey::default();
-    missing.apply(Effect::Refund { amount: 1, at: START }).expect_err("refused");
+    missing.apply(Effect::Refund { amount: 1, at: START }).expect_err("rejected");
     assert!(missing.value().is_none());
 }

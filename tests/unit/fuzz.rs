@@ -1,5 +1,5 @@
-//! Hostile bytes for everything that decodes or parses, for a short time: stored inputs, and random mutations of them.
-//! `make fuzz` runs longer, guided by coverage.
+//! A short fuzz test of every decoder and parser: stored inputs, and random mutations of them. `make fuzz` runs longer,
+//! guided by coverage.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,10 +9,10 @@ use crate::mutation::mutate;
 use crate::targets::{Target, TARGETS};
 use fastrand::Rng;
 
-/// How many changed inputs are tried for each target.
+/// The number of mutated inputs for each target.
 const RUNS: usize = 20_000;
 
-/// The stored inputs for a target: a line each, in hexadecimal digits.
+/// The stored inputs of a target: one hexadecimal line each.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let file = format!("{}/fuzz/seeds/{name}.hex", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{file}: {error}"));
@@ -20,20 +20,20 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     text.lines().map(|line| (0..line.len()).step_by(2).map(|at| byte(&line[at..at + 2])).collect()).collect()
 }
 
-/// Tries an input; should it do harm, it is shown in the form in which it is then to be stored.
+/// Runs the target on an input. If it panics, prints the input as a line for the file of stored inputs.
 fn attempt(name: &str, target: Target, input: &[u8]) {
     if let Err(panic) = catch_unwind(|| target(input)) {
         let mut digits = String::new();
         for byte in input {
             let _ = write!(digits, "{byte:02x}");
         }
-        eprintln!("to be added to fuzz/seeds/{name}.hex:\n{digits}");
+        eprintln!("add this line to fuzz/seeds/{name}.hex:\n{digits}");
         resume_unwind(panic);
     }
 }
 
 #[test]
-fn stored_inputs_do_no_harm() {
+fn stored_inputs_are_handled_without_panic() {
     for (name, target) in TARGETS {
         let seeds = seeds(name);
         assert!(seeds.len() > 50, "{name}: only {} inputs are stored", seeds.len());
@@ -44,7 +44,7 @@ fn stored_inputs_do_no_harm() {
 }
 
 #[test]
-fn changed_inputs_do_no_harm() {
+fn mutated_inputs_are_handled_without_panic() {
     let mut random = Rng::new();
     for (name, target) in TARGETS {
         let seeds = seeds(name);

@@ -1,5 +1,5 @@
-//! The sketches behind `RL.TOP`, by property, against exact counts: whatever is counted, no count is further off than is
-//! said, and that is no more than is promised.
+//! Property tests of the sketches behind `RL.TOP` against exact counts: no count is off by more than the reported
+//! error, and the error is within its bound.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use redis_ratelimit::stats::{HeavyHitters, Ranking, Top};
 
 const START: Micros = 1_790_000_000_000_000;
-/// What the last minute is made of.
+/// The last minute consists of [`SLICES`] of this length.
 const SLICE: Micros = 10_000_000;
 const SLICES: u64 = 6;
 
-/// Keys of which a few are frequent.
+/// Keys, a few of them frequent.
 fn keys() -> impl Strategy<Value = u16> {
     prop_oneof![3 => 0..3_u16, 2 => 3..12_u16, 2 => 12..200_u16]
 }
@@ -37,16 +37,16 @@ fn name(key: u16) -> Vec<u8> {
     format!("key:{key}").into_bytes()
 }
 
-/// Whether the counts are as good as is said.
-fn assert_close(told: &Ranking, truth: &BTreeMap<Vec<u8>, u64>) {
-    assert_eq!(told.denials, truth.values().sum::<u64>());
-    let counts: BTreeMap<_, _> = told.keys.iter().map(|key| (key.name.clone(), key.count)).collect();
-    assert_eq!(counts.len(), told.keys.len(), "a key is there twice");
-    assert!(told.keys.is_sorted_by_key(|key| std::cmp::Reverse(key.count)));
+/// Checks that all counts are within the reported error.
+fn assert_close(ranking: &Ranking, truth: &BTreeMap<Vec<u8>, u64>) {
+    assert_eq!(ranking.denials, truth.values().sum::<u64>());
+    let counts: BTreeMap<_, _> = ranking.keys.iter().map(|key| (key.name.clone(), key.count)).collect();
+    assert_eq!(counts.len(), ranking.keys.len(), "a key is listed twice");
+    assert!(ranking.keys.is_sorted_by_key(|key| std::cmp::Reverse(key.count)));
     for key in counts.keys().chain(truth.keys()) {
-        let (told_count, true_count) = (counts.get(key).copied(), truth.get(key).copied());
-        let off = told_count.unwrap_or(0).abs_diff(true_count.unwrap_or(0));
-        assert!(off <= told.error, "{told_count:?} for {true_count:?}, which is off by more than {}", told.error);
+        let (count, exact) = (counts.get(key).copied(), truth.get(key).copied());
+        let off = count.unwrap_or(0).abs_diff(exact.unwrap_or(0));
+        assert!(off <= ranking.error, "{count:?}, expected {exact:?} within {}", ranking.error);
     }
 }
 
@@ -54,7 +54,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn a_table_is_never_too_low_and_too_high_by_its_error_at_most(
+    fn a_table_never_counts_too_low_and_too_high_by_at_most_its_error(
         places in 1..20_u16,
         stream in vec((keys(), 1..4_u64), 0..600),
     ) {
@@ -68,7 +68,7 @@ proptest! {
             prop_assert!(found.len() <= usize::from(places));
             prop_assert_eq!(found.values().sum::<u64>(), table.total());
             prop_assert!(table.error() <= table.total() / u64::from(places));
-            prop_assert!(truth.len() > usize::from(places) || table.error() == 0, "there is room for all of them");
+            prop_assert!(truth.len() > usize::from(places) || table.error() == 0, "no error while all keys fit");
             for (key, &times) in &truth {
                 match found.get(key.as_slice()) {
                     Some(&count) => prop_assert!((times..=times + table.error()).contains(&count)),
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn the_last_minute_and_all_times_are_off_by_their_error_at_most(
+    fn the_last_minute_and_all_time_are_off_by_at_most_their_error(
         places in 1..20_u16,
         stream in vec((keys(), prop_oneof![5 => 0..100_000_u64, 1 => 0..30_000_000_u64]), 0..400),
     ) {

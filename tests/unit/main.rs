@@ -1,4 +1,4 @@
-//! What can be tested without a server: effects, statistics, and hostile bytes for every decoder and parser.
+//! Tests that need no server: effects, heavy hitters, and hostile input for every decoder and parser.
 
 #[path = "../../limiter/tests/models/mod.rs"]
 mod models;
