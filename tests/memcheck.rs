@@ -1,5 +1,4 @@
-//! The live module under valgrind's memcheck: no access to memory that is not its own, no use of what was never
-//! written, and nothing left behind.
+//! The module in a server under valgrind's memcheck: no invalid access, no use of uninitialized memory, and no leaks.
 
 mod common;
 
@@ -16,7 +15,7 @@ use limiter::{Algorithm, Limiter, Quota, Request, Value};
 use redis_ratelimit::replication::effect::recreate;
 use redis_ratelimit::replication::EffectBytes;
 
-/// A server under memcheck; `None` where valgrind cannot run it.
+/// A server under memcheck; `None` if valgrind cannot run it.
 fn under_memcheck() -> Option<Server> {
     let wrapper = [
         "valgrind",
@@ -33,47 +32,47 @@ fn under_memcheck() -> Option<Server> {
         "no",
         "--repl-diskless-sync-delay",
         "0",
-        // The compression looks at memory that it has not written, to no harm.
+        // The compression reads uninitialized memory, harmlessly.
         "--rdbcompression",
         "no",
     ];
     let server = Server::try_under(&wrapper.map(str::to_owned), &settings, vec![("LD_PRELOAD", compile("sized_free"))]);
     server
         .map_err(|log| {
-            // It needs to know the names in the server's C library.
+            // Valgrind needs the symbols of the server's C library.
             assert!(log.contains("a function redirection"), "{log}");
             eprintln!("skipped: valgrind cannot run this server, whose C library has no debug symbols");
         })
         .ok()
 }
 
-/// Brings damaged dumps and facts, and uses what comes of them.
+/// Restores damaged dumps, applies damaged effects, and uses the resulting keys.
 fn damage(client: &mut Client, dump: &[u8], command: &str) {
     let algorithm = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == command).expect("an algorithm");
     let quota = Quota::parse(algorithm, b"700", b"1").expect("a quota");
     let mut limiter = Limiter::new(&quota);
-    limiter.request(&quota, Request::forced(3, 1_790_000_000_000_000)).expect("its own algorithm");
-    let mut facts: Vec<Vec<u8>> = recreate(&Value::Limiter(limiter)).collect();
-    facts.push(EffectBytes::take(&quota, 3, 1_790_000_000_000_001).as_ref().to_vec());
+    limiter.request(&quota, Request::forced(3, 1_790_000_000_000_000)).expect("one algorithm");
+    let mut effects: Vec<Vec<u8>> = recreate(&Value::Limiter(limiter)).collect();
+    effects.push(EffectBytes::take(&quota, 3, 1_790_000_000_000_001).as_ref().to_vec());
     let mut random = Rng::with_seed(3);
     for _ in 0..60 {
         let payload = with_checksum(&damaged(&mut random, dump, dump));
         let _ = client.call_bytes(&[b"RESTORE", b"restored", b"0", &payload, b"REPLACE"]);
-        for fact in &facts {
-            let _ = client.call_bytes(&[b"RL.APPLY", b"applied", &mutate(&mut random, fact, &facts[0])]);
+        for effect in &effects {
+            let _ = client.call_bytes(&[b"RL.APPLY", b"applied", &mutate(&mut random, effect, &effects[0])]);
         }
         for key in ["restored", "applied"] {
             let _ = client.call(&format!("RL.{command} {key} 7 7 FORCE"));
         }
     }
-    for fact in &facts {
-        client.call_bytes(&[b"RL.APPLY", command.as_bytes(), fact]).expect("applied");
+    for effect in &effects {
+        client.call_bytes(&[b"RL.APPLY", command.as_bytes(), effect]).expect("applied");
     }
     client.get::<()>("DEL applied restored");
 }
 
-/// Several limits at once, policies that change, looking and giving back, well and badly asked for.
-fn several(client: &mut Client) {
+/// Several limits, changing policies, peeks and refunds, valid and invalid.
+fn several_limits(client: &mut Client) {
     let names = (0..6).map(|number| format!("SLIDINGLOG several{number} 100 1d")).collect::<Vec<_>>();
     for cost in [1, 50, 60, 1_000] {
         client.get::<redis::Value>(&format!("RL.ALL 6 {} COST {cost}", names.join(" ")));
@@ -114,8 +113,8 @@ fn several(client: &mut Client) {
     client.get::<()>("RL.POLICY DEL other");
 }
 
-/// Strings that redis-cell left, kept by the server in one form or another, and others.
-fn left_by_redis_cell(client: &mut Client) {
+/// Keys of redis-cell in all encodings of strings, and other strings.
+fn keys_of_redis_cell(client: &mut Client) {
     let (seconds, _): (u64, u64) = client.get("TIME");
     let head = seconds + 2_000;
     for _ in 0..20 {
@@ -124,8 +123,8 @@ fn left_by_redis_cell(client: &mut Client) {
         client.get::<()>("APPEND text 000000000");
         for key in ["number", "text"] {
             for (quantity, limited) in [(0, 0), (5, 1), (9, 1), (1, 0), (1, 0)] {
-                let told = client.limit(&format!("CL.THROTTLE {key} 4 1 1000 {quantity}"));
-                assert_eq!(told[0], limited, "{quantity} of {key}");
+                let reply = client.limit(&format!("CL.THROTTLE {key} 4 1 1000 {quantity}"));
+                assert_eq!(reply[0], limited, "{quantity} of {key}");
             }
         }
     }
@@ -136,8 +135,8 @@ fn left_by_redis_cell(client: &mut Client) {
     }
 }
 
-/// What operators ask and set, and what clients of redis-cell ask.
-fn operating(client: &mut Client) {
+/// Commands of operators and of redis-cell's clients.
+fn administration(client: &mut Client) {
     for size in ["3", "100", "0", "3"] {
         client.get::<()>(&format!("CONFIG SET ratelimit.top-size {size}"));
         let deny =
@@ -176,7 +175,7 @@ fn operating(client: &mut Client) {
     client.error("CONFIG SET ratelimit.top-size x");
 }
 
-/// All that clients, replicas and files make the module do.
+/// Everything that clients, replicas and files make the module do.
 fn mixed_run(server: &Server, client: &mut Client) {
     let replica = Server::start(&[]);
     let mut follower = attach(&replica, server);
@@ -195,9 +194,9 @@ fn mixed_run(server: &Server, client: &mut Client) {
         client.limit(&format!("RL.SLIDINGLOG slidinglog0 100000 {window} FORCE"));
     }
 
-    several(client);
-    left_by_redis_cell(client);
-    operating(client);
+    several_limits(client);
+    keys_of_redis_cell(client);
+    administration(client);
 
     for (key, command, pace) in [
         ("log", "SLIDINGLOG", "1d"),
@@ -231,33 +230,33 @@ fn mixed_run(server: &Server, client: &mut Client) {
     client.get::<()>("DEL slidinglog1 tokenbucket0");
     client.get::<()>("FLUSHALL ASYNC");
     client.limit("RL.SLIDINGLOG log 10 1d");
-    eventually("all is freed", || client.info("lazyfree_pending_objects") == "0");
+    eventually("all keys are freed", || client.info("lazyfree_pending_objects") == "0");
 }
 
 #[test]
 #[ignore = "takes long: make test-faults"]
-fn a_mixed_run_touches_and_leaks_nothing() {
+fn a_mixed_run_has_no_invalid_access_and_no_leak() {
     let Some(mut server) = under_memcheck() else { return };
     mixed_run(&server, &mut server.connect());
-    // Whatever is there without a key is lost.
+    // Without keys, all memory that is left is leaked.
     server.connect().get::<()>("FLUSHALL SYNC");
     server.stop();
     let report = |name: &str| fs::read_to_string(server.folder().join(name)).expect("a report");
     let of_server = format!("memcheck.{}", server.pid());
-    // All memory is seen, or nothing could be found.
+    // Valgrind must see the allocations to find anything.
     let allocations = report(&of_server).split_once("total heap usage: ").and_then(|(_, rest)| {
         let (count, _) = rest.split_once(' ')?;
         count.replace(',', "").parse::<u64>().ok()
     });
     assert!(
         allocations > Some(50_000),
-        "valgrind sees {allocations:?} allocations; does the server bring its allocator?"
+        "valgrind sees {allocations:?} allocations: does the server have its own allocator?"
     );
 
     let files = fs::read_dir(server.folder()).expect("files").map(|file| file.expect("a file").file_name());
     let names = files.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.starts_with("memcheck."));
     let names: Vec<String> = names.collect();
-    assert!(names.len() > 2, "the server, and the children that saved: {names:?}");
+    assert!(names.len() > 2, "expected reports of the server and of its children: {names:?}");
     let ours = |name: &String| {
         let complaints = complaints(&report(name)).into_iter();
         complaints.filter(|complaint| is_ours(complaint, *name == of_server)).collect::<Vec<_>>()
@@ -266,16 +265,16 @@ fn a_mixed_run_touches_and_leaks_nothing() {
     assert!(ours.is_empty(), "{} complaints:\n{}", ours.len(), ours.join("\n\n"));
 }
 
-/// What memcheck complains of, each with the way that led there.
+/// The complaints of memcheck, with their stack traces.
 fn complaints(report: &str) -> Vec<String> {
     let lines: Vec<&str> = report.lines().filter_map(|line| line.split_once("== ").map(|(_, text)| text)).collect();
     let complaints = lines.split(|line| line.trim().is_empty()).map(|lines| lines.join("\n"));
     complaints.filter(|complaint| complaint.contains("   at 0x")).collect()
 }
 
-/// Whether the module is to blame. Servers point to the middle of their strings, and mark the pointers to their keys,
-/// so memcheck takes what they hold for possibly lost. Hence of what is not lost for sure only the module's own
-/// allocations count, and only where no keys are left.
+/// Whether the module is to blame. Servers keep pointers into the middle of strings, and tagged pointers to keys, so
+/// memcheck takes these for possibly lost. Of possibly lost memory only the module's own allocations count, and only if
+/// no keys are left.
 fn is_ours(complaint: &str, no_keys_are_left: bool) -> bool {
     if complaint.contains(" possibly lost in loss record ") {
         no_keys_are_left && complaint.contains("ServerAllocator")

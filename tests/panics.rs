@@ -1,5 +1,5 @@
-//! Every entry point is made to panic: the server replies or carries on, and stays up. (Only defragmentation is left
-//! out: few servers have it.)
+//! Every entry point is made to panic: the server replies or goes on, and stays up. Defragmentation is not tested, as
+//! few servers have it.
 //!
 //! Needs the module built with the feature `panic-probe`.
 
@@ -30,7 +30,7 @@ fn a_panic_in_a_command_is_an_error_reply() {
         ("POLICY LOAD", ""),
         ("POLICY SAVE", ""),
         ("POLICY HELP", ""),
-        ("APPLY", "key fact"),
+        ("APPLY", "key effect"),
     ] {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", command);
         let mut client = server.connect();
@@ -46,13 +46,13 @@ fn a_panic_in_a_command_is_an_error_reply() {
 }
 
 #[test]
-fn a_panic_while_loading_the_module_is_a_refusal() {
+fn a_panic_while_loading_the_module_rejects_it() {
     let log = Server::refuses_to_start(&[], &[("RATELIMIT_PANIC_AT", "load".into())]);
     assert!(log.contains("redis-ratelimit cannot be loaded: a bug"), "{log}");
 }
 
 #[test]
-fn a_panic_while_saving_leaves_the_last_good_file() {
+fn a_panic_while_saving_keeps_the_last_good_file() {
     for callback in ["rdb_save", "aux_save"] {
         let server = Server::with_environment("RATELIMIT_PANIC_AT", callback);
         let mut client = server.connect();
@@ -69,7 +69,7 @@ fn a_panic_while_saving_leaves_the_last_good_file() {
 }
 
 #[test]
-fn a_panic_while_policies_are_loaded_is_a_refusal_of_the_file() {
+fn a_panic_while_loading_policies_rejects_the_file() {
     let mut server = Server::with_environment("RATELIMIT_PANIC_AT", "aux_load");
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET policy FIXEDWINDOW 10 1d");
@@ -79,7 +79,7 @@ fn a_panic_while_policies_are_loaded_is_a_refusal_of_the_file() {
 }
 
 #[test]
-fn a_panic_in_what_happens_by_itself_is_caught() {
+fn a_panic_outside_of_commands_is_caught() {
     for entry in ["event", "timer", "cron", "config", "info"] {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", entry);
         let mut client = server.connect();
@@ -104,13 +104,13 @@ fn a_panic_in_a_callback_of_the_type_is_caught() {
         let mut server = Server::with_environment("RATELIMIT_PANIC_AT", callback);
         let mut client = server.connect();
         client.limit("RL.SLIDINGLOG key 10 1d");
-        // A good dump, taken where saving works.
+        // A valid dump, from a server where saving works.
         let healthy = Server::start(&[]);
-        let mut elsewhere = healthy.connect();
-        elsewhere.limit("RL.SLIDINGLOG key 10 1d");
-        let dump: Vec<u8> = elsewhere.get("DUMP key");
+        let mut other = healthy.connect();
+        other.limit("RL.SLIDINGLOG key 10 1d");
+        let dump: Vec<u8> = other.get("DUMP key");
 
-        // Whatever they answer, each of the callbacks is called by one of these.
+        // Each callback is called by one of these commands, whatever its reply.
         let _ = client.call_bytes(&[b"RESTORE", b"restored", b"0", &dump]);
         let _ = client.call("MEMORY USAGE key");
         let _ = client.call("DEBUG DIGEST-VALUE key");

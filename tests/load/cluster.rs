@@ -1,5 +1,5 @@
-//! A cluster finds the keys of the commands, so requests are routed by slot; and whatever happens to slots and nodes
-//! under traffic, no key admits more than it may.
+//! Clusters: requests are routed by the slots of their keys, and no key admits more than its limit while slots move and
+//! nodes fail under traffic.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
@@ -14,7 +14,7 @@ use crate::common::{eventually, Client, Server};
 
 const FIVE: [&str; 5] = ["RL.TOKENBUCKET", "RL.LEAKYBUCKET", "RL.FIXEDWINDOW", "RL.SLIDINGLOG", "RL.SLIDINGCOUNTER"];
 
-/// So much that it is not used up, at a pace at which nothing comes back while a test runs.
+/// Never reached, and with quotas that do not refill while a test runs.
 const LIMIT: i64 = 1_000_000;
 const CONNECTIONS: usize = 6;
 
@@ -27,14 +27,14 @@ fn request(command: &str, tag: &str) -> String {
     format!("{command} {command}{{{tag}}} {LIMIT} {pace}")
 }
 
-/// A name whose keys are in a slot, and the slot.
+/// A hash tag and its slot.
 #[derive(Clone)]
 struct Tag {
     name: String,
     slot: usize,
 }
 
-/// So many names of different slots of the node with this number among `nodes` that share the slots evenly.
+/// `count` tags with slots of node number `node`, of `nodes` that share the slots evenly.
 fn tags(client: &mut Client, node: usize, nodes: usize, count: usize) -> Vec<Tag> {
     let tag = |number: usize| Tag { name: number.to_string(), slot: client.get(&format!("CLUSTER KEYSLOT {number}")) };
     let of_node = |tag: &Tag| (node * SLOTS / nodes..(node + 1) * SLOTS / nodes).contains(&tag.slot);
@@ -43,7 +43,7 @@ fn tags(client: &mut Client, node: usize, nodes: usize, count: usize) -> Vec<Tag
 
 #[test]
 #[serial]
-fn requests_are_routed_and_a_slot_is_handed_over_with_its_limiters() {
+fn requests_are_routed_and_a_migrated_slot_keeps_its_limiters() {
     let cluster = Cluster::start(2, false);
     let mut clients = cluster.connect();
     let near = tags(&mut clients[0], 0, 2, 1).remove(0);
@@ -79,7 +79,7 @@ fn all_keys_of_a_request_are_routed_and_must_share_a_slot() {
     };
     let [here, beside] = [&near[0], &near[1]].map(|tag| |name: &str| format!("{name}{{{}}}", tag.name));
     let there = |name: &str| format!("{name}{{{}}}", far.name);
-    // In any place, one key of another slot is enough.
+    // One key of another slot is enough, at any position.
     let crossing = [
         vec![here("a"), beside("b")],
         vec![beside("a"), here("b")],
@@ -103,22 +103,22 @@ fn all_keys_of_a_request_are_routed_and_must_share_a_slot() {
         let words = [b"EVAL".as_slice(), script.as_bytes(), b"2", first.as_bytes(), second.as_bytes()];
         clients[0].call_bytes(&words).expect("two declared keys of one slot");
     }
-    // Last, because Valkey 9.1 refuses every script's command, `MSET` too, after one that crossed slots.
+    // Last, because Valkey 9.1 rejects all commands of scripts, also `MSET`, after a script that crossed slots.
     for keys in &crossing {
         let limits = limits(keys);
         let script = ["EVAL", "return redis.call('RL.ALL', unpack(ARGV))", "1", &keys[0]];
         let words: Vec<&[u8]> = script.into_iter().chain(limits.split(' ')).map(str::as_bytes).collect();
         let error = clients[0].error_of(&words);
-        // As the server finds one key of another slot in place of its own, or two that differ.
+        // The reason depends on which key the server checks first.
         let reasons = ["access a non local key", "access keys that don't hash to the same slot"];
         assert!(reasons.iter().any(|reason| error.contains(reason)), "{limits} in a script: {error}");
     }
-    // Nothing was taken by what was refused: the last of three keys was in two requests only.
+    // The rejected requests took nothing: key `c` is in two allowed requests, with costs 1 and 2.
     assert_eq!(clients[0].limit(&format!("RL.PEEK {}", here("c")))[2], 1_000 - 3);
     assert_eq!(clients[0].get::<Option<Vec<i64>>>(&format!("RL.PEEK {}", beside("b"))), None);
 }
 
-/// A key of each command for every tag, and how many of its requests were answered as allowed.
+/// A key of each command for every tag, and the number of its requests with the reply "allowed".
 struct Keys {
     requests: Vec<String>,
     admitted: Vec<AtomicI64>,
@@ -135,14 +135,14 @@ impl Keys {
         self.admitted.iter().map(|count| count.load(Ordering::SeqCst)).sum()
     }
 
-    /// Takes all that is left, and returns by how much each key has admitted more than its limit; less, if what was
-    /// taken was not answered.
+    /// Takes the remaining quota of each key, and returns by how much it exceeded its limit: positive if requests were
+    /// forgotten, negative if requests were taken without a reply.
     fn excess(&self, cluster: &Cluster) -> Vec<i64> {
         let mut client = cluster.client();
         let excess = self.requests.iter().zip(&self.admitted).map(|(request, admitted)| {
-            // A request for everything tells what there is, and takes nothing of a key that is in use.
+            // A request for the whole limit is denied, and returns the remaining quota.
             let left = client.limit(&format!("{request} COST {LIMIT}"))[2];
-            assert!(left < LIMIT, "{request} was never served, or forgotten");
+            assert!(left < LIMIT, "{request} was never served, or its key was lost");
             assert!(left == 0 || client.limit(&format!("{request} COST {left}"))[..3] == [1, LIMIT, 0], "{request}");
             assert_eq!(client.limit(request)[..3], [0, LIMIT, 0], "{request}");
             admitted.load(Ordering::SeqCst) + left - LIMIT
@@ -151,7 +151,7 @@ impl Keys {
     }
 }
 
-/// Lets several clients send requests while `meanwhile` runs, each to one of the groups of keys. Returns whether any
+/// Runs `meanwhile` while several clients send requests, each to one of the groups of keys. Returns whether any
 /// connection broke.
 fn hammer(cluster: &Cluster, groups: &[&Keys], meanwhile: impl FnOnce()) -> bool {
     let over = AtomicBool::new(false);
@@ -161,7 +161,7 @@ fn hammer(cluster: &Cluster, groups: &[&Keys], meanwhile: impl FnOnce()) -> bool
         let clients = groups.iter().cycle().take(CONNECTIONS).zip((0..).step_by(17)).map(|(keys, skipped)| {
             let mut client = cluster.client();
             scope.spawn(move || {
-                // Each starts elsewhere.
+                // Each client starts with another key.
                 let mut requests = keys.requests.iter().zip(&keys.admitted).cycle().skip(skipped);
                 while !over.load(Ordering::Relaxed) {
                     let start = Instant::now();
@@ -180,8 +180,7 @@ fn hammer(cluster: &Cluster, groups: &[&Keys], meanwhile: impl FnOnce()) -> bool
     })
 }
 
-/// Moves slots of two nodes back and forth under traffic, in the way that is given, and checks that nothing was
-/// forgotten.
+/// Moves slots of two nodes back and forth under traffic, by `move_slot`, and checks that no request is forgotten.
 fn slots_move_under_traffic(cluster: &Cluster, move_slot: impl Fn(usize, usize, usize)) {
     let mut client = cluster.nodes[0].connect();
     let [first, second] = [0, 1].map(|node| tags(&mut client, node, cluster.primaries, 4));
@@ -205,22 +204,22 @@ fn slots_move_under_traffic(cluster: &Cluster, move_slot: impl Fn(usize, usize, 
         let before = keys.all_admitted();
         eventually("requests are still served", || keys.all_admitted() > before + 2_000);
     });
-    assert!(!broken, "nobody was killed");
+    assert!(!broken, "no connection breaks");
     assert_eq!(keys.excess(cluster), vec![0; keys.requests.len()]);
 }
 
-/// Whether the server moves slots as a stream; otherwise there is nothing to be tested.
+/// Whether the server streams slots; otherwise the test is skipped.
 fn streams_slots() -> bool {
     let streams = Server::start(&[]).connect().valkey_version() >= Some((9, 0));
     if !streams {
-        eprintln!("skipped: only Valkey from 9 on moves slots as a stream");
+        eprintln!("skipped: only Valkey 9 and later stream slots");
     }
     streams
 }
 
 #[test]
 #[serial]
-fn slots_that_move_as_a_stream_under_traffic_lose_nothing() {
+fn slots_that_are_streamed_under_traffic_lose_nothing() {
     if !streams_slots() {
         return;
     }
@@ -232,11 +231,11 @@ fn slots_that_move_as_a_stream_under_traffic_lose_nothing() {
 
 #[test]
 #[serial]
-fn what_is_taken_while_a_slot_is_streamed_arrives_bit_for_bit() {
+fn requests_while_a_slot_is_streamed_arrive_bit_for_bit() {
     if !streams_slots() {
         return;
     }
-    // Without replicas: nobody listens but the stream.
+    // Without replicas the stream is the only consumer.
     let cluster = Cluster::start(2, false);
     let (mut source, mut target) = (cluster.nodes[0].connect(), cluster.nodes[1].connect());
     let tag = tags(&mut source, 0, 2, 1).remove(0);
@@ -247,7 +246,7 @@ fn what_is_taken_while_a_slot_is_streamed_arrives_bit_for_bit() {
         FIVE.map(|command| source.digest(&format!("{command}{{{}}}", tag.name)))
     };
     send(&mut source, 20);
-    // Held open, the stream first brings what there is, and then what is taken meanwhile.
+    // The stream is kept open: it first sends the keys, and then the effects of requests.
     source.get::<()>("DEBUG SLOTMIGRATION PREVENT-PAUSE 1");
     let target_id = cluster.id(1);
     source.get::<()>(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {0} {0} NODE {target_id}", tag.slot));
@@ -255,14 +254,14 @@ fn what_is_taken_while_a_slot_is_streamed_arrives_bit_for_bit() {
         let calls = target.info("cmdstat_RL.APPLY");
         calls.strip_prefix("calls=").and_then(|calls| calls.split_once(',')?.0.parse::<usize>().ok()).unwrap_or(0)
     };
-    eventually("what there is has arrived", || applied(&mut target) >= FIVE.len());
+    eventually("the keys have arrived", || applied(&mut target) >= FIVE.len());
     let before = applied(&mut target);
     let expected = send(&mut source, 20);
-    eventually("what was taken has arrived", || applied(&mut target) >= before + 100);
+    eventually("the effects have arrived", || applied(&mut target) >= before + 100);
     source.get::<()>("DEBUG SLOTMIGRATION PREVENT-PAUSE 0");
     eventually("the slot has moved", || target.call(&request(FIVE[0], &tag.name)).is_ok());
     let arrived = FIVE.map(|command| target.digest(&format!("{command}{{{}}}", tag.name)));
-    // The first was used to see whether it has arrived.
+    // The first key was changed by the check above.
     assert_eq!(arrived[1..], expected[1..]);
 }
 
@@ -275,7 +274,7 @@ fn slots_that_move_under_traffic_lose_nothing() {
 
 #[test]
 #[serial]
-fn a_primary_that_is_killed_while_slots_move_loses_only_what_it_had_not_sent() {
+fn a_primary_that_is_killed_while_slots_move_loses_only_unsent_effects() {
     const MOVING: [usize; 2] = [0, 1];
     const KILLED: usize = 2;
     let cluster = Cluster::with_node_timeout(Duration::from_secs(10), 3, true);
@@ -309,13 +308,13 @@ fn a_primary_that_is_killed_while_slots_move_loses_only_what_it_had_not_sent() {
             before_the_crash = killed_keys.all_admitted();
             go_on(3);
             let before = moving_keys.all_admitted();
-            eventually("the others' keys are served", || moving_keys.all_admitted() > before + 500);
-            let mut heir = cluster.nodes[successor].connect();
-            eventually("the replica takes over", || heir.info("role") == "master");
+            eventually("keys of the other nodes are served", || moving_keys.all_admitted() > before + 500);
+            let mut replica = cluster.nodes[successor].connect();
+            eventually("the replica takes over", || replica.info("role") == "master");
             eventually("its keys are served again", || killed_keys.all_admitted() > before_the_crash + 2_000);
             go_on(3);
         });
-        // And slots of the new primary move too.
+        // Slots of the new primary move too.
         for tag in &killed {
             cluster.move_slot(tag.slot, successor, MOVING[0]);
         }
@@ -325,10 +324,10 @@ fn a_primary_that_is_killed_while_slots_move_loses_only_what_it_had_not_sent() {
         let before = killed_keys.all_admitted();
         eventually("requests are still served", || killed_keys.all_admitted() > before + 1_000);
     });
-    assert!(broken, "somebody was killed");
+    assert!(broken, "connections to the killed node break");
     assert_eq!(moving_keys.excess(&cluster), vec![0; moving_keys.requests.len()]);
-    // Replication is asynchronous, but what was taken is sent in the same turn in which it is answered. So no more is
-    // forgotten than one answer a connection, and no more was taken without an answer than one request a connection.
+    // Replication is asynchronous, but a primary sends effects and replies in the same turn of its event loop. So at
+    // most one reply of each connection is forgotten, and at most one request of each is taken without a reply.
     let excess = killed_keys.excess(&cluster);
     let forgotten: i64 = excess.iter().filter(|excess| **excess > 0).sum();
     let unanswered: i64 = -excess.iter().filter(|excess| **excess < 0).sum::<i64>();

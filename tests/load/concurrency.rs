@@ -1,4 +1,4 @@
-//! Many clients at once, on the real clock.
+//! Many concurrent clients, on the real clock.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use serial_test::serial;
 
 use crate::common::{Client, Server};
 
-/// Lets 50 connections send the same request until each has sent `each`, and returns how many were allowed.
+/// Sends a request `each` times on each of 50 connections, and returns how many were allowed.
 fn hammer(server: &Server, request: &str, each: u32) -> i64 {
     let clients: Vec<_> = (0..50).map(|_| server.connect()).collect();
     thread::scope(|scope| {
@@ -21,7 +21,7 @@ fn hammer(server: &Server, request: &str, each: u32) -> i64 {
 #[serial]
 fn fifty_connections_on_one_key_are_admitted_exactly() {
     let server = Server::start(&[]);
-    // Quotas so slow that nothing comes back while the test runs, with windows that end in years.
+    // Quotas that do not refill while the test runs, and windows that end in years.
     for request in [
         "RL.TOKENBUCKET bucket 777 1/d",
         "RL.LEAKYBUCKET queue 777 1/d",
@@ -48,7 +48,7 @@ fn a_bucket_admits_its_rate_on_the_real_clock() {
 
 #[test]
 #[serial]
-fn waiting_as_told_is_enough_on_the_real_clock() {
+fn a_retry_on_time_is_allowed_on_the_real_clock() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for request in [
@@ -59,10 +59,10 @@ fn waiting_as_told_is_enough_on_the_real_clock() {
         "RL.SLIDINGCOUNTER counter 2 100ms",
     ] {
         for _ in 0..10 {
-            let told = client.limit(request);
-            if told[0] == 0 {
-                thread::sleep(Duration::from_millis(u64::try_from(told[3]).expect("a wait")));
-                assert_eq!(client.limit(request)[0], 1, "{request}: still denied after {} ms", told[3]);
+            let reply = client.limit(request);
+            if reply[0] == 0 {
+                thread::sleep(Duration::from_millis(u64::try_from(reply[3]).expect("a wait")));
+                assert_eq!(client.limit(request)[0], 1, "{request}: still denied after {} ms", reply[3]);
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Active defragmentation, on servers that have it: holes are closed, and what is moved is still the same.
+//! Active defragmentation, on servers that have it: it frees memory and changes no value.
 
 use serial_test::serial;
 
 use crate::common::long_log::make_million;
 use crate::common::{eventually, Client, Server};
 
-/// A server that can defragment its memory; few can.
+/// A server with active defragmentation, if it was built with it.
 fn with_defragmentation() -> Option<Server> {
     let server = Server::start(&[]);
     if server.connect().call("CONFIG SET activedefrag yes").is_err() {
@@ -16,14 +16,14 @@ fn with_defragmentation() -> Option<Server> {
     Some(server)
 }
 
-/// Lets the server close every hole from now on.
+/// Starts defragmentation, with the lowest thresholds.
 fn defragment(client: &mut Client) {
     for setting in [
         "active-defrag-ignore-bytes 1",
         "active-defrag-threshold-lower 1",
         "active-defrag-cycle-min 50",
         "active-defrag-cycle-max 75",
-        // Long logs are moved in steps.
+        // So that long logs are moved in steps.
         "active-defrag-max-scan-fields 5",
         "activedefrag yes",
     ] {
@@ -33,10 +33,10 @@ fn defragment(client: &mut Client) {
 
 #[test]
 #[serial]
-fn limiters_survive_being_moved() {
+fn limiters_are_unchanged_after_defragmentation() {
     let Some(server) = with_defragmentation() else { return };
     let mut client = server.connect();
-    // Many keys of which most go again leave holes; what stays is worth moving.
+    // Fragments memory: creates many keys and deletes most of them.
     let fill = "for i = 1, 40000 do \
                 redis.call('RL.TOKENBUCKET', 'bucket' .. i, 10, '1/d') redis.call('RL.SLIDINGLOG', 'log' .. i, 10, '10w') \
                 end \
@@ -46,13 +46,13 @@ fn limiters_survive_being_moved() {
     client.eval::<()>(thin_out, "unused", &[]);
     let keys = ["bucket10", "log10", "bucket40000", "log40000", "long0", "long1", "long2"];
     let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
-    eventually("the holes are seen", || client.number("allocator_frag_bytes") > 10_000_000);
+    eventually("the fragmentation is measured", || client.number("allocator_frag_bytes") > 10_000_000);
     defragment(&mut client);
-    eventually("much is moved", || client.number("active_defrag_hits") > 5_000);
-    eventually("every key was looked at", || {
+    eventually("allocations are moved", || client.number("active_defrag_hits") > 5_000);
+    eventually("every key is scanned", || {
         client.number("active_defrag_key_hits") + client.number("active_defrag_key_misses") > 16_014
     });
-    eventually("the holes are closed", || client.number("allocator_frag_bytes") < 5_000_000);
+    eventually("the fragmentation is gone", || client.number("allocator_frag_bytes") < 5_000_000);
     client.get::<()>("CONFIG SET activedefrag no");
     assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
     for key in ["long0", "long1", "long2"] {
@@ -67,27 +67,27 @@ fn a_log_of_a_million_entries_is_used_and_freed_while_it_is_moved() {
     let Some(server) = with_defragmentation() else { return };
     let mut client = server.connect();
     let base = client.number("used_memory");
-    // Two logs side by side, one of which goes again: the other one is full of holes.
+    // The allocations of two logs alternate, and one log is deleted.
     make_million(&mut client, &["log", "hole"]);
     client.get::<()>("DEL hole");
     let before = client.digest("log");
     defragment(&mut client);
-    eventually("much of it is moved", || client.number("active_defrag_hits") > 1_000);
+    eventually("a part of it is moved", || client.number("active_defrag_hits") > 1_000);
     assert_eq!(client.digest("log"), before);
 
-    // And again, while it is used.
+    // The same with requests in between.
     make_million(&mut client, &["other", "hole"]);
     let moved = client.number("active_defrag_hits");
     client.get::<()>("DEL hole");
-    let mut left = 999_999;
-    eventually("more of it is moved", || {
+    let mut remaining = 999_999;
+    eventually("another part is moved", || {
         for _ in 0..100 {
-            left -= 1;
-            assert_eq!(client.limit("RL.SLIDINGLOG other 2000000 1d")[..3], [1, 2_000_000, left]);
+            remaining -= 1;
+            assert_eq!(client.limit("RL.SLIDINGLOG other 2000000 1d")[..3], [1, 2_000_000, remaining]);
         }
         client.number("active_defrag_hits") > moved + 500
     });
-    // It goes while it is being moved: there is still much to move by then.
+    // The key is deleted while defragmentation is still moving it.
     make_million(&mut client, &["last", "hole"]);
     let moved = client.number("active_defrag_hits");
     client.get::<()>("DEL hole");
@@ -95,7 +95,7 @@ fn a_log_of_a_million_entries_is_used_and_freed_while_it_is_moved() {
     client.get::<()>("UNLINK last");
     client.get::<()>("FLUSHALL ASYNC");
     assert_eq!(client.limit("RL.SLIDINGLOG log 10 1d")[..3], [1, 10, 9]);
-    eventually("it is all freed", || client.number("lazyfree_pending_objects") == 0);
-    eventually("the memory is given back", || client.number("used_memory") < base + 500_000);
+    eventually("all keys are freed", || client.number("lazyfree_pending_objects") == 0);
+    eventually("the memory is freed", || client.number("used_memory") < base + 500_000);
     assert_eq!(client.limit("RL.SLIDINGLOG log 10 1d")[..3], [1, 10, 8]);
 }

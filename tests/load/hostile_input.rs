@@ -1,5 +1,4 @@
-//! A live server under hostile traffic: it stays up, keeps answering rightly, its replica agrees, and all memory comes
-//! back.
+//! A server under hostile traffic: it stays up and correct, its replica agrees, and no memory is lost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +18,7 @@ use crate::common::replicas::{attach, catch_up, digests_of};
 use crate::common::traffic::Digest;
 use crate::common::{eventually, Client, Server};
 
-/// How long it goes on, unless `HOSTILE_SECONDS` says otherwise.
+/// The duration, unless `HOSTILE_SECONDS` is set.
 const SECONDS: u64 = 5;
 const CONNECTIONS: u64 = 3;
 
@@ -41,7 +40,7 @@ const COMMANDS: [&str; 15] = [
     "RL.TOP",
     "CL.THROTTLE",
 ];
-/// Limits of all kinds, some of them bad.
+/// Limits of all kinds, some invalid.
 const LIMITS: [&str; 8] = [
     "TOKENBUCKET 20 1/s",
     "LEAKYBUCKET 3 1/h",
@@ -52,8 +51,8 @@ const LIMITS: [&str; 8] = [
     "SLIDINGCOUNTER 0 1h",
     "NONE 1 1",
 ];
-/// What an operator asks and sets, and what clients of redis-cell ask, some of it badly.
-const OPERATING: [&str; 20] = [
+/// Commands of operators and of redis-cell's clients, some invalid.
+const ADMINISTRATION: [&str; 20] = [
     "RL.STATS",
     "RL.STATS RESET",
     "RL.STATS RESET NOW",
@@ -75,7 +74,7 @@ const OPERATING: [&str; 20] = [
     "CL.THROTTLE @ 9007199254740990 9007199254740991 1",
     "SET @ 1790000000000000000 PX 5000",
 ];
-/// Amounts, rates, windows and options, good and bad, in no order.
+/// Amounts, rates, windows and options, valid and invalid.
 const WORDS: [&[u8]; 44] = [
     b"1",
     b"3",
@@ -147,19 +146,19 @@ const GENERIC: [&str; 22] = [
     "RENAME @ other",
 ];
 
-/// A stranger who sends whatever comes to mind.
-struct Stranger {
+/// A client that sends random commands.
+struct Attacker {
     random: Rng,
     dumps: Vec<Vec<u8>>,
-    facts: Vec<Vec<u8>>,
+    effects: Vec<Vec<u8>>,
 }
 
-impl Stranger {
+impl Attacker {
     fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.random.usize(..from.len())]
     }
 
-    /// One of a few keys, so that whatever happens to a key also happens to one of another kind.
+    /// One of a few keys, so that commands meet keys of all types.
     fn key(&mut self) -> Vec<u8> {
         match self.random.u8(..12) {
             0 => Vec::new(),
@@ -182,9 +181,9 @@ impl Stranger {
     fn command(&mut self) -> Vec<Vec<u8>> {
         let key = self.key();
         match self.random.u8(..28) {
-            25..28 => words_of(self.pick(&OPERATING), &key),
-            20..22 => self.several(&key),
-            22..25 => self.under_a_policy(&key),
+            25..28 => words_of(self.pick(&ADMINISTRATION), &key),
+            20..22 => self.several_limits(&key),
+            22..25 => self.policy_command(&key),
             0..8 => {
                 let words = self.random.usize(1..7);
                 let mut command = vec![self.pick(&COMMANDS).as_bytes().to_vec(), key];
@@ -192,7 +191,7 @@ impl Stranger {
                 command
             }
             8..13 => {
-                // One that is well formed, most of the time.
+                // Mostly well formed.
                 let (command, pace) = (self.pick(&COMMANDS[..5]), self.pick(&["1/s", "1ms", "7", "1h"]));
                 let command = [command, "@", self.pick(&["1", "20", "9007199254740991"]), pace];
                 let options = self.pick(&["", "COST 3", "FORCE", "COST 9007199254740991 FORCE"]).split_whitespace();
@@ -205,16 +204,16 @@ impl Stranger {
                 vec![b"RESTORE".to_vec(), key, b"0".to_vec(), payload, b"REPLACE".to_vec()]
             }
             16..18 => {
-                let [fact, other] = [(); 2].map(|()| self.random.usize(..self.facts.len()));
-                let fact = mutate(&mut self.random, &self.facts[fact], &self.facts[other]);
-                vec![b"RL.APPLY".to_vec(), key, fact]
+                let [effect, other] = [(); 2].map(|()| self.random.usize(..self.effects.len()));
+                let effect = mutate(&mut self.random, &self.effects[effect], &self.effects[other]);
+                vec![b"RL.APPLY".to_vec(), key, effect]
             }
             _ => with_key(self.pick(&GENERIC), &key),
         }
     }
 
-    /// A request to several limits, well formed most of the time.
-    fn several(&mut self, key: &[u8]) -> Vec<Vec<u8>> {
+    /// A request to several limits, mostly well formed.
+    fn several_limits(&mut self, key: &[u8]) -> Vec<Vec<u8>> {
         let count = self.random.usize(1..6);
         let mut command = vec![b"RL.ALL".to_vec(), count.to_string().into_bytes()];
         for place in 0..count {
@@ -229,8 +228,8 @@ impl Stranger {
         command
     }
 
-    /// Something with one of a few policies, which change all the time.
-    fn under_a_policy(&mut self, key: &[u8]) -> Vec<Vec<u8>> {
+    /// A command on one of a few policies, or on a key with a policy.
+    fn policy_command(&mut self, key: &[u8]) -> Vec<Vec<u8>> {
         let policy = self.pick(&["one", "two", "three"]);
         let limits: Vec<&str> = (0..self.random.usize(1..4)).map(|_| self.pick(&LIMITS)).collect();
         let options = self.pick(&["", " COST 3", " FORCE", " COST 9007199254740991 FORCE"]);
@@ -247,15 +246,15 @@ impl Stranger {
         words_of(&command, key)
     }
 
-    /// Sends commands until the time is up. Every one of them must be answered.
-    fn rage(mut self, server: &Server, until: Instant) {
+    /// Sends commands until the time is up. Every command must have a reply.
+    fn attack(mut self, server: &Server, until: Instant) {
         let mut client = server.connect();
         while Instant::now() < until {
             let command = self.command();
             let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
             let Err(error) = client.call_bytes(&words) else { continue };
             let shown = words.join(&b' ').escape_ascii().to_string();
-            assert!(error.code().is_some(), "not answered, but {error}: {shown}");
+            assert!(error.code().is_some(), "no reply, but {error}: {shown}");
             let message = error.detail().unwrap_or_default();
             assert!(!message.contains("internal error"), "{message}: {shown}");
             assert!(message.len() < 500 && message.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{message:?}");
@@ -263,13 +262,13 @@ impl Stranger {
     }
 }
 
-/// The words of a command, with `@` standing for the key.
+/// The words of a command, with the key in place of `@`.
 fn words_of(command: &str, key: &[u8]) -> Vec<Vec<u8>> {
     let words = command.split(' ').map(|word| if word == "@" { key.to_vec() } else { word.as_bytes().to_vec() });
     words.collect()
 }
 
-/// The words of a command, with `@` or else the end standing for the key.
+/// The words of a command, with the key in place of `@`, or at the end.
 fn with_key(command: &str, key: &[u8]) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = command.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     match words.iter_mut().find(|word| *word == b"@") {
@@ -279,9 +278,9 @@ fn with_key(command: &str, key: &[u8]) -> Vec<Vec<u8>> {
     words
 }
 
-/// Valid payloads and facts, to be changed.
-fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-    let (mut dumps, mut facts) = (Vec::new(), Vec::new());
+/// Valid payloads and effects, to be mutated.
+fn samples(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (mut dumps, mut effects) = (Vec::new(), Vec::new());
     for (algorithm, pace) in Algorithm::ALL.into_iter().zip(["1/h", "3/5m", "1h", "1d", "10w"]) {
         let name = algorithm.name();
         for cost in 1..40 {
@@ -290,7 +289,7 @@ fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let dump: Vec<u8> = client.get(&format!("DUMP {name}"));
         dumps.push(dump[..dump.len() - 8].to_vec());
         let quota = Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota");
-        facts.push(EffectBytes::take(&quota, 3, 1_790_000_000_000_000).as_ref().to_vec());
+        effects.push(EffectBytes::take(&quota, 3, 1_790_000_000_000_000).as_ref().to_vec());
     }
     client.get::<()>("RL.POLICY SET material SLIDINGLOG 700 1d TOKENBUCKET 700 1/h");
     for cost in 1..40 {
@@ -300,17 +299,17 @@ fn material(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     dumps.push(dump[..dump.len() - 8].to_vec());
     let quotas = [(Algorithm::SlidingLog, "1d"), (Algorithm::TokenBucket, "1/h")]
         .map(|(algorithm, pace)| Quota::parse(algorithm, b"700", pace.as_bytes()).expect("a quota"));
-    facts.push(PolicyEffectBytes::take("policy", &quotas, 3, 1_790_000_000_000_000).as_ref().to_vec());
-    facts.push(EffectBytes::refund(3, 1_790_000_000_000_000).as_ref().to_vec());
+    effects.push(PolicyEffectBytes::take("policy", &quotas, 3, 1_790_000_000_000_000).as_ref().to_vec());
+    effects.push(EffectBytes::refund(3, 1_790_000_000_000_000).as_ref().to_vec());
     client.get::<()>("SET string x");
     let dump: Vec<u8> = client.get("DUMP string");
     dumps.push(dump[..dump.len() - 8].to_vec());
-    (dumps, facts)
+    (dumps, effects)
 }
 
 #[test]
 #[serial]
-fn hostile_traffic_harms_nobody() {
+fn a_server_survives_hostile_traffic() {
     let setting = |name, otherwise| std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"));
     let (seconds, seed) = (setting("HOSTILE_SECONDS", SECONDS), setting("HOSTILE_SEED", fastrand::u64(..)));
     println!("HOSTILE_SEED={seed}");
@@ -319,7 +318,7 @@ fn hostile_traffic_harms_nobody() {
         "yes",
         "--repl-diskless-sync-delay",
         "0",
-        // It would remember some of the commands, and how long each of them takes.
+        // They would use memory for some of the commands.
         "--slowlog-log-slower-than",
         "-1",
         "--latency-tracking",
@@ -328,14 +327,14 @@ fn hostile_traffic_harms_nobody() {
     let (mut server, replica) = (Server::start(&settings), Server::start(&settings));
     let mut client = server.connect();
     let mut follower = attach(&replica, &server);
-    let (dumps, facts) = material(&mut client);
-    let rage = |server: &Server, duration: Duration| {
+    let (dumps, effects) = samples(&mut client);
+    let attack = |server: &Server, duration: Duration| {
         let until = Instant::now() + duration;
         thread::scope(|scope| {
             for number in 0..CONNECTIONS {
                 let random = Rng::with_seed(seed.wrapping_add(number));
-                let stranger = Stranger { random, dumps: dumps.clone(), facts: facts.clone() };
-                scope.spawn(move || stranger.rage(server, until));
+                let attacker = Attacker { random, dumps: dumps.clone(), effects: effects.clone() };
+                scope.spawn(move || attacker.attack(server, until));
             }
         });
     };
@@ -343,18 +342,18 @@ fn hostile_traffic_harms_nobody() {
         client.get::<()>("FLUSHALL SYNC");
         client.get::<()>("RL.STATS RESET");
         assert_eq!(assert_exact(client, "FLUSHALL"), Live::default());
-        // Without what is on its way to others, and stays for those who come back.
+        // Without the buffers for replicas and the append-only file.
         let [all, replicas, file] = client.numbers(["used_memory", "mem_total_replication_buffers", "mem_aof_buffer"]);
         all - replicas - file
     };
-    // What the server sets aside once, it has set aside after this.
-    rage(&server, Duration::from_secs(1));
+    // Afterwards the server has made all its one-time allocations.
+    attack(&server, Duration::from_secs(1));
     let before = used_memory(&mut client);
 
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let (over, server) = (&over, &server);
-        // Somebody else is served all the while, and rightly.
+        // Another client gets correct replies all the while.
         scope.spawn(move || {
             let mut client = server.connect();
             for taken in 1.. {
@@ -365,19 +364,19 @@ fn hostile_traffic_harms_nobody() {
             }
         });
         let _end = EndOf(over);
-        rage(server, Duration::from_secs(seconds));
+        attack(server, Duration::from_secs(seconds));
     });
     catch_up(&mut client, &mut follower);
-    eventually("the replica holds the same", || {
+    eventually("the replica has the same data", || {
         client.get::<String>("DEBUG DIGEST") == follower.get::<String>("DEBUG DIGEST")
     });
-    // Buffers of connections shrink a while after they were used; what is lost stays lost.
-    eventually("the memory is free again", || used_memory(&mut client) < before + 40_000);
+    // Buffers of connections shrink some time after their use.
+    eventually("the memory is freed", || used_memory(&mut client) < before + 40_000);
 
-    // What all this has left in the append-only file can be loaded, and makes the same keys again.
+    // The append-only file can be loaded, and restores the same keys.
     let mut lasting: Vec<Digest> = Vec::new();
-    eventually("some keys are there to stay", || {
-        rage(&server, Duration::from_millis(300));
+    eventually("some keys last for ten minutes", || {
+        attack(&server, Duration::from_millis(300));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time after the epoch").as_millis();
         let soon = i64::try_from(now).expect("a time of these days") + 600_000;
         let digests = (0..12).map(|number| format!("key:{number}")).map(|key| (key.clone(), client.digest(&key)));

@@ -1,8 +1,7 @@
-//! Servers that read and answer in threads of their own: whatever they do there, no command of ours runs beside another,
-//! and none ends the server.
+//! Servers with I/O threads: no two commands of the module run at the same time, and none crashes the server.
 //!
-//! In a cluster, Valkey finds the keys of a command in the thread that has read it. Asked for them there, a module would
-//! run in that thread, and the server end within a few thousand commands as soon as it replicates.
+//! In a cluster, Valkey finds the keys of a command in the I/O thread that has read it. If it called the module there,
+//! the server would crash within a few thousand commands once it replicates.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -20,15 +19,14 @@ use crate::common::traffic::all_digests;
 use crate::common::{eventually, Client, Server};
 
 const CONNECTIONS: usize = 16;
-/// How many commands a connection sends at once, if there are no more.
+/// Commands in a pipeline, at least.
 const PIPELINED: usize = 20;
-/// How many commands of each kind are sent in all: more than were ever needed to end a server.
+/// Commands of each kind in all.
 const COMMANDS: usize = 16_000;
-/// The same for those that did end servers, 400 to 15,000 of them.
+/// The same for commands that are known to crash servers, which took 400 to 15,000 of them.
 const DANGEROUS: usize = 40_000;
 
-/// Every command of the module in every form that has something of its own, where limits are met and where they are not.
-/// The words `fact` and `policies` stand for what a client could hardly type.
+/// Every command of the module in all its forms, allowed and denied. The word `effect` stands for an encoded effect.
 const CALLS: [&str; 30] = [
     "RL.ALL 2 TOKENBUCKET {1}:a 100000 10 TOKENBUCKET {1}:b 100000 10",
     "RL.ALL 1 FIXEDWINDOW {1}:denied 1 3650d",
@@ -55,17 +53,17 @@ const CALLS: [&str; 30] = [
     "RL.POLICY LOAD",
     "RL.POLICY SAVE",
     "RL.POLICY HELP",
-    "RL.APPLY {1}:applied fact",
-    "RL.APPLY {1}:applied fact {1}:second fact",
+    "RL.APPLY {1}:applied effect",
+    "RL.APPLY {1}:applied effect {1}:second effect",
     "CL.THROTTLE {1}:cell 15 30 864000",
     "INFO ratelimit",
     "COMMAND GETKEYSANDFLAGS RL.ALL 2 TOKENBUCKET {1}:a 10 10 TOKENBUCKET {1}:b 10 10",
 ];
 
-/// Those of them that are refused: one has too few arguments, and there is no policy file.
-const REFUSED: [&str; 3] = ["RL.ALL 2 TOKENBUCKET {1}:a 100000", "RL.POLICY LOAD", "RL.POLICY SAVE"];
+/// Those of them that fail: one has too few arguments, and there is no policy file.
+const FAILING: [&str; 3] = ["RL.ALL 2 TOKENBUCKET {1}:a 100000", "RL.POLICY LOAD", "RL.POLICY SAVE"];
 
-/// What makes the server free limiters: in the foreground, in the background, and where a string replaces one.
+/// Commands that make the server free limiters: in the main thread, in the background, and by overwriting one.
 const FREEING: [&str; 12] = [
     "RL.SLIDINGLOG {1}:freed 100000 1h",
     "SET {1}:freed value",
@@ -83,22 +81,21 @@ const FREEING: [&str; 12] = [
 
 fn packed(command: &str) -> Vec<u8> {
     let quota = Quota::parse(Algorithm::FixedWindow, b"100000", b"3650d").expect("a quota");
-    let fact = EffectBytes::take(&quota, 1, crate::common::now());
+    let effect = EffectBytes::take(&quota, 1, crate::common::now());
     let mut packed = redis::Cmd::new();
     for word in command.split(' ') {
-        packed.arg(if word == "fact" { fact.as_ref() } else { word.as_bytes() });
+        packed.arg(if word == "effect" { effect.as_ref() } else { word.as_bytes() });
     }
     packed.get_packed_command()
 }
 
-/// Sends commands, one after the other and over again, on many connections, until there were so many in all. None but the
-/// refused ones may fail.
-fn send(server: &Server, commands: &[&str], refused: &[&str], count: usize) {
+/// Sends the commands in turn on many connections, `count` in all. Exactly those in `failing` fail.
+fn send(server: &Server, commands: &[&str], failing: &[&str], count: usize) {
     let pipelined = PIPELINED.next_multiple_of(commands.len());
     let pipeline: Vec<u8> = commands.iter().cycle().take(pipelined).flat_map(|command| packed(command)).collect();
     let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.connect()).collect();
     for client in &mut clients {
-        // Or a replica in a cluster sends them away; no other server minds.
+        // So that a replica in a cluster replies; other servers ignore it or fail.
         let _ = client.call("READONLY");
     }
     thread::scope(|scope| {
@@ -110,9 +107,9 @@ fn send(server: &Server, commands: &[&str], refused: &[&str], count: usize) {
                     assert_eq!(replies.len(), pipelined);
                     for (command, reply) in commands.iter().cycle().zip(replies) {
                         let is_expected = match &reply {
-                            // Another connection has just put something else there.
+                            // Another connection has just replaced the key.
                             Value::ServerError(error) if error.code() == "WRONGTYPE" => command.contains(":freed"),
-                            reply => matches!(reply, Value::ServerError(_)) == refused.contains(command),
+                            reply => matches!(reply, Value::ServerError(_)) == failing.contains(command),
                         };
                         assert!(is_expected, "{command}: {reply:?}");
                     }
@@ -122,8 +119,8 @@ fn send(server: &Server, commands: &[&str], refused: &[&str], count: usize) {
     });
 }
 
-/// The settings with which this server uses its threads as often as it can.
-fn settings() -> Vec<&'static str> {
+/// The configuration with which this server uses its I/O threads as often as it can.
+fn config() -> Vec<&'static str> {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let always: &[&str] = match client.valkey_version() {
@@ -139,7 +136,7 @@ fn settings() -> Vec<&'static str> {
 #[test]
 #[serial]
 fn every_command_is_pipelined_from_many_connections_in_a_cluster() {
-    let cluster = Cluster::with_settings(&settings(), 1, true);
+    let cluster = Cluster::with_settings(&config(), 1, true);
     let (mut client, mut follower) = (cluster.nodes[0].connect(), cluster.nodes[1].connect());
     follower.get::<()>("READONLY");
     let called: BTreeSet<String> = CALLS
@@ -149,24 +146,24 @@ fn every_command_is_pipelined_from_many_connections_in_a_cluster() {
         })
         .collect();
     let names: Vec<String> = client.get("COMMAND LIST FILTERBY MODULE ratelimit");
-    let there = names.into_iter().map(|name| name.to_uppercase()).filter(|name| name != "RL.POLICY");
-    let missing: Vec<String> = there.filter(|name| !called.contains(name)).collect();
+    let commands = names.into_iter().map(|name| name.to_uppercase()).filter(|name| name != "RL.POLICY");
+    let missing: Vec<String> = commands.filter(|name| !called.contains(name)).collect();
     assert!(missing.is_empty(), "no calls of {missing:?}");
 
     client.get::<()>("RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d");
     for call in CALLS {
-        send(&cluster.nodes[0], &[call], &REFUSED, if call.starts_with("RL.ALL") { DANGEROUS } else { COMMANDS });
+        send(&cluster.nodes[0], &[call], &FAILING, if call.starts_with("RL.ALL") { DANGEROUS } else { COMMANDS });
     }
     send(&cluster.nodes[0], &FREEING, &[], COMMANDS);
-    // All at once, and on the replica what it may answer.
+    // All commands at once, and on the replica those that only read.
     let replica = &cluster.nodes[1];
     thread::scope(|scope| {
         let readable = ["RL.PEEK {1}:a", "RL.INFO {1}:log", "RL.STATS", "RL.TOP"];
         scope.spawn(move || send(replica, &readable, &[], COMMANDS));
-        send(&cluster.nodes[0], &[&CALLS[..], &FREEING].concat(), &REFUSED, COMMANDS);
+        send(&cluster.nodes[0], &[&CALLS[..], &FREEING].concat(), &FAILING, COMMANDS);
     });
 
-    // They may expire in between.
+    // These may expire during the comparison.
     client.get::<()>("DEL {1}:window {1}:freed");
     catch_up(&mut client, &mut follower);
     let digests = all_digests(&mut client);
@@ -185,16 +182,16 @@ fn every_command_is_pipelined_from_many_connections_in_a_cluster() {
 
 #[test]
 #[serial]
-fn limiters_that_are_freed_in_any_thread_are_counted() {
-    let server = Server::start(&settings());
+fn limiters_that_are_freed_in_other_threads_are_counted() {
+    let server = Server::start(&config());
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d");
-    // Of large costs, so that it is long enough for the server to free its copies in the background.
+    // Large costs make the log long enough to be freed in the background.
     send(&server, &["RL.SLIDINGLOG {1}:log 9007199254740991 1d COST 5000000"], &[], COMMANDS);
     send(&server, &FREEING, &[], COMMANDS);
     eventually("some are freed in the background", || client.number("lazyfreed_objects") > 500);
     client.get::<()>("FLUSHALL ASYNC");
-    eventually("all are gone", || {
+    eventually("all keys are freed", || {
         let info = client.get::<String>("INFO ratelimit");
         let keys: Vec<&str> = info.lines().filter(|line| line.contains("keys")).collect();
         assert!(!keys.is_empty(), "{info}");
@@ -206,12 +203,12 @@ fn limiters_that_are_freed_in_any_thread_are_counted() {
 
 #[test]
 #[serial]
-fn the_policy_file_is_read_and_written_beside_other_requests() {
+fn the_policy_file_is_read_and_written_during_other_requests() {
     const POLICY: &str = "policy TOKENBUCKET 9000 1/m SLIDINGLOG 9000 1d";
-    // Not many: to save waits for the disk.
+    // A few only, because saving waits for the disk.
     const COUNT: usize = 640;
     let file = PolicyFile::new(POLICY);
-    let server = file.server(&settings());
+    let server = file.server(&config());
     send(&server, &["RL.POLICY SAVE", "RL.CHECK policy {1}:checked", "RL.POLICY LOAD", "RL.POLICY LIST"], &[], COUNT);
     assert_eq!(policies(&mut server.connect()), [POLICY]);
 }

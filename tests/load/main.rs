@@ -1,9 +1,7 @@
-//! Real servers under heavy load, and what is measured of servers that are so busy: `cargo test --test load cluster` runs
-//! one topic.
+//! Real servers under heavy load, and measurements of them: `cargo test --test load cluster` runs one topic.
 //!
-//! A program of its own, in which every test is `#[serial]`. Each takes all processors of a small machine, most of them
-//! without a pause: whatever runs beside it waits, or measures the other one as well. Cargo runs programs one after the
-//! other, so nothing of `tests/server` is beside them either.
+//! Every test is `#[serial]`, in a separate program: each uses all processors of a small machine, and would disturb
+//! tests that run beside it. Cargo runs test programs one after the other.
 
 mod cluster;
 #[path = "../common/mod.rs"]
