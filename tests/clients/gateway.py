@@ -1,4 +1,4 @@
-"""Stands in for Spring Cloud Gateway in the tests: limits as its RedisRateLimiter does, by the script SCRIPT."""
+"""Stands in for Spring Cloud Gateway in the tests: limits requests like its RedisRateLimiter, with the script SCRIPT."""
 
 import os
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ app = FastAPI(lifespan=lifespan)
 
 
 async def evaluate(*words: str) -> list[int]:
-    """By its hash, and whole if the server does not know it."""
+    """Calls the script by its hash, or sends it if the server does not know it."""
     try:
         return await redis.evalsha(script.sha, *words)
     except NoScriptError:
@@ -42,7 +42,7 @@ async def limit(request: Request, call_next):
     try:
         allowed, left = await evaluate(2, tokens, timestamp, REPLENISH_RATE, BURST_CAPACITY, "", REQUESTED_TOKENS)
     except RedisError:
-        # Better no limit than no service.
+        # Like the gateway, fail open.
         allowed, left = 1, -1
     response = await call_next(request) if allowed else Response(status_code=429)
     response.headers["X-RateLimit-Remaining"] = str(left)

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as the tests need: messages with a body of known length or in chunks, over TCP or a unix socket.
+//! The part of HTTP/1.1 that the tests need: messages with a length or in chunks, over TCP or a unix socket.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use httparse::{Header, Status, EMPTY_HEADER};
 
 use crate::common::PATIENCE;
 
-/// Where a program listens.
+/// The address on which a program listens.
 #[derive(Clone)]
 pub enum Address {
     Port(u16),
@@ -46,11 +46,11 @@ impl Message {
         status
     }
 
-    /// The value of a header, which must be there at most once.
+    /// The value of a header, which may occur only once.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|header| header.0.eq_ignore_ascii_case(name));
         let value = values.next().map(|header| header.1.as_str());
-        assert!(values.next().is_none(), "{name} is there twice: {self:?}");
+        assert!(values.next().is_none(), "{name} occurs twice: {self:?}");
         value
     }
 
@@ -67,7 +67,7 @@ impl<T: Read + Write + Send> Stream for T {}
 /// One end of a connection.
 pub struct Connection {
     stream: Box<dyn Stream>,
-    /// What has arrived and is not used yet.
+    /// Bytes that have arrived and are not parsed yet.
     arrived: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl Connection {
         Ok(Self { stream: Box::new(stream), arrived: Vec::new() })
     }
 
-    /// Asks for `/`, and waits for the answer.
+    /// Sends a request for `/`, and waits for the response.
     pub fn get(&mut self, headers: &[(&str, &str)]) -> io::Result<Message> {
         let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect::<Vec<_>>().concat();
         self.send(&format!("GET / HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n"))?;
@@ -100,7 +100,7 @@ impl Connection {
         self.stream.write_all(message.as_bytes())
     }
 
-    /// The next message; `None` if the other end has closed the connection instead.
+    /// The next message; `None` if the peer has closed the connection.
     pub fn receive(&mut self) -> io::Result<Option<Message>> {
         let (length, start, headers) = loop {
             if let Some(head) = parse_head(&self.arrived)? {
@@ -140,7 +140,7 @@ impl Connection {
         }
     }
 
-    /// So many bytes, once they have arrived.
+    /// The next `count` bytes.
     fn take(&mut self, count: usize) -> io::Result<Vec<u8>> {
         while self.arrived.len() < count {
             if !self.read_more()? {
@@ -151,7 +151,7 @@ impl Connection {
         Ok(std::mem::replace(&mut self.arrived, rest))
     }
 
-    /// Waits for more to arrive; `false` if nothing will.
+    /// Waits for more bytes; `false` at the end of the stream.
     fn read_more(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 4096];
         let count = self.stream.read(&mut bytes)?;
@@ -160,14 +160,14 @@ impl Connection {
     }
 }
 
-/// A single request on a connection of its own.
+/// A single request on a new connection.
 pub fn get(address: &Address, headers: &[(&str, &str)]) -> io::Result<Message> {
     Connection::to(address)?.get(&[headers, &[("Connection", "close")]].concat())
 }
 
 type Head = (usize, Start, Vec<(String, String)>);
 
-/// The length and the content of a message's head, once all of it is there.
+/// The length and the content of a message's head, if it is complete.
 fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
     let mut headers = [EMPTY_HEADER; 64];
     let (status, start, headers) = if bytes.starts_with(b"HTTP/") {

@@ -1,5 +1,5 @@
-//! The worker that asks a language model on a budget: what is used in the end is exactly what the model says, and what
-//! is reserved is never more than there is.
+//! The worker with a token budget for a language model: it charges exactly the tokens that the model reports, and never
+//! reserves more than the budget has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -23,41 +23,41 @@ fn worker(server: &Server, upstream: &str, name: &str) -> Program {
     Program::start(server, name, &mut command)
 }
 
-/// A question of which an [`answering`] model says that it used so many tokens.
+/// Queues a question for which an [`answering`] model reports this number of tokens.
 fn queue(client: &mut Client, id: &str, team: &str, tokens: i64, max_tokens: i64) {
     let prompt = prompt(tokens);
     let job = json!({"id": id, "team": team, "prompt": prompt, "max_tokens": max_tokens}).to_string();
     client.call_bytes(&[b"RPUSH", b"llm:jobs", job.as_bytes()]).expect("queued");
 }
 
-/// Seventy characters.
+/// A prompt of seventy characters.
 fn prompt(tokens: i64) -> String {
     format!("{tokens:<70}")
 }
 
-/// What the worker expects such a question to cost.
+/// The worker's estimate for such a question.
 fn estimate(max_tokens: i64) -> i64 {
     70 / 4 + 1 + max_tokens
 }
 
-/// The tokens that a question is about, and how many it allows.
-fn asked(body: &str) -> (i64, i64) {
-    let question: Value = serde_json::from_str(body).expect("JSON");
-    assert_eq!((&question["messages"][0]["role"], &question["messages"][1]), (&json!("user"), &Value::Null));
-    let prompt = question["messages"][0]["content"].as_str().expect("a prompt");
-    (prompt.trim_end().parse().expect("a number"), question["max_tokens"].as_i64().expect("a number"))
+/// The number in the prompt of a question, and its `max_tokens`.
+fn question(body: &str) -> (i64, i64) {
+    let body: Value = serde_json::from_str(body).expect("JSON");
+    assert_eq!((&body["messages"][0]["role"], &body["messages"][1]), (&json!("user"), &Value::Null));
+    let prompt = body["messages"][0]["content"].as_str().expect("a prompt");
+    (prompt.trim_end().parse().expect("a number"), body["max_tokens"].as_i64().expect("a number"))
 }
 
-/// What a model answers that used so many tokens.
+/// The reply of a model that used this number of tokens.
 fn answering(tokens: i64) -> (u16, String) {
     let choices = json!([{"message": {"content": format!("{tokens} words")}}]);
     (200, json!({"choices": choices, "usage": {"total_tokens": tokens}}).to_string())
 }
 
-/// Waits for so many results, and returns them by their id; each may be there once.
+/// Waits for `count` results, and returns them by their unique id.
 fn results(client: &mut Client, count: usize) -> HashMap<String, Value> {
     eventually("all are done", || client.get::<usize>("LLEN llm:done") >= count);
-    eventually("none is held any more", || client.get::<Vec<String>>("KEYS llm:taken:*").is_empty());
+    eventually("no job is taken", || client.get::<Vec<String>>("KEYS llm:taken:*").is_empty());
     let done: Vec<String> = client.get("LRANGE llm:done 0 -1");
     let done = done.iter().map(|result| serde_json::from_str::<Value>(result).expect("JSON"));
     let results: HashMap<_, _> = done.map(|it| (it["id"].as_str().expect("an id").to_owned(), it)).collect();
@@ -71,13 +71,13 @@ fn used_by(client: &mut Client, team: &str) -> i64 {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn what_is_used_is_exactly_what_the_model_says() {
+fn exactly_the_tokens_that_the_model_reports_are_used() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
-    let upstream = Upstream::start(|body| Some(answering(asked(body).0)));
+    let upstream = Upstream::start(|body| Some(answering(question(body).0)));
     let mut workers = ["one", "two"].map(|name| worker(&server, &upstream.url, name));
     let jobs = (0..60).zip(["red", "green", "blue"].into_iter().cycle());
-    // Less than estimated, exactly that, and more.
+    // Less than the estimate, exactly that, and more.
     let tokens =
         |number| [number, estimate(100), estimate(100) + number][usize::try_from(number % 7 % 3).expect("a few")];
     for (number, team) in jobs.clone() {
@@ -98,7 +98,7 @@ fn what_is_used_is_exactly_what_the_model_says() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn what_is_refused_is_given_back_and_what_is_lost_may_have_been_used() {
+fn failed_questions_are_refunded_unless_the_model_may_have_used_tokens() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let choices = json!([{"message": {"content": "text"}}]);
@@ -112,7 +112,7 @@ fn what_is_refused_is_given_back_and_what_is_lost_may_have_been_used() {
         Some((200, json!({"choices": choices, "usage": null}).to_string())),
         Some((200, json!({"choices": choices, "usage": {"total_tokens": null}}).to_string())),
     ];
-    let upstream = Upstream::start(move |body| match usize::try_from(asked(body).0) {
+    let upstream = Upstream::start(move |body| match usize::try_from(question(body).0) {
         Ok(number) if number < answers.len() => answers[number].clone(),
         _ => Some(answering(250)),
     });
@@ -126,14 +126,14 @@ fn what_is_refused_is_given_back_and_what_is_lost_may_have_been_used() {
         let result = &results[&format!("job{number}")];
         assert!(result["error"].is_string() && result["used"].is_null(), "{result}");
     }
-    // The first two are sure to have cost nothing.
+    // Only the first two are known to have used nothing.
     assert_eq!(used_by(&mut client, "red"), 250 + 6 * estimate(100));
     assert!(worker.is_running());
 }
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn a_model_that_is_not_there_costs_nothing() {
+fn an_unreachable_model_costs_nothing() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let _worker = worker(&server, &format!("http://127.0.0.1:{}/", free_port()), "one");
@@ -145,13 +145,13 @@ fn a_model_that_is_not_there_costs_nothing() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn what_can_never_be_had_is_refused_and_all_there_is_can_be() {
+fn a_question_above_the_limit_is_rejected_and_one_at_the_limit_is_asked() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
-    let upstream = Upstream::start(|body| Some(answering(asked(body).0)));
+    let upstream = Upstream::start(|body| Some(answering(question(body).0)));
     let _worker = worker(&server, &upstream.url, "one");
     let fitting = LIMIT - estimate(0);
-    // It costs more than there is, and is charged all the same.
+    // The model uses more than the limit, and all of it is charged.
     let tokens = LIMIT + 300;
     queue(&mut client, "too large", "red", tokens, fitting + 1);
     queue(&mut client, "fitting", "red", tokens, fitting);
@@ -162,21 +162,21 @@ fn what_can_never_be_had_is_refused_and_all_there_is_can_be() {
     assert_eq!(upstream.arrivals().len(), 1);
 }
 
-/// Of eight questions three fit, and fifty tokens are missing for the fourth. They come in 300 ms.
+/// Of eight questions three fit, and the fourth lacks fifty tokens, which refill in 300 ms.
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn no_more_is_reserved_than_there_is_and_the_others_wait() {
+fn no_more_than_the_budget_is_reserved_and_further_questions_wait() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
-    let (held, is_open) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (reserved, is_open) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicBool::new(false)));
     let upstream = Upstream::start({
-        let (held, is_open) = (held.clone(), is_open.clone());
+        let (reserved, is_open) = (reserved.clone(), is_open.clone());
         move |body| {
-            held.fetch_add(estimate(asked(body).1), Ordering::SeqCst);
+            reserved.fetch_add(estimate(question(body).1), Ordering::SeqCst);
             while !is_open.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(5));
             }
-            Some(answering(asked(body).0))
+            Some(answering(question(body).0))
         }
     });
     let cost = 1_000;
@@ -185,18 +185,18 @@ fn no_more_is_reserved_than_there_is_and_the_others_wait() {
     let _workers = ["one", "two"].map(|name| worker(&server, &upstream.url, name));
     (0..8).for_each(|number| queue(&mut client, &format!("job{number}"), "red", 100, cost - estimate(0)));
     let denied = |client: &mut Client| Counted::of(client.get("RL.STATS")).algorithms["TOKENBUCKET"].denied;
-    eventually("five have asked several times", || denied(&mut client) >= 15);
-    assert_eq!((held.load(Ordering::SeqCst), used_by(&mut client, "red")), (3 * cost, before + 3 * cost));
+    eventually("five have retried several times", || denied(&mut client) >= 15);
+    assert_eq!((reserved.load(Ordering::SeqCst), used_by(&mut client, "red")), (3 * cost, before + 3 * cost));
 
     server.clock().advance_ms(299);
     let so_far = denied(&mut client);
-    eventually("they have asked again", || denied(&mut client) >= so_far + 10);
-    assert_eq!(held.load(Ordering::SeqCst), 3 * cost);
+    eventually("they have retried", || denied(&mut client) >= so_far + 10);
+    assert_eq!(reserved.load(Ordering::SeqCst), 3 * cost);
     server.clock().advance_ms(1);
-    eventually("a fourth is asked", || held.load(Ordering::SeqCst) == 4 * cost);
+    eventually("a fourth is asked", || reserved.load(Ordering::SeqCst) == 4 * cost);
     let so_far = denied(&mut client);
-    eventually("they have asked again", || denied(&mut client) >= so_far + 8);
-    assert_eq!((held.load(Ordering::SeqCst), used_by(&mut client, "red")), (4 * cost, LIMIT));
+    eventually("they have retried", || denied(&mut client) >= so_far + 8);
+    assert_eq!((reserved.load(Ordering::SeqCst), used_by(&mut client, "red")), (4 * cost, LIMIT));
 
     is_open.store(true, Ordering::SeqCst);
     results(&mut client, 8);
@@ -205,10 +205,10 @@ fn no_more_is_reserved_than_there_is_and_the_others_wait() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn jobs_that_make_no_sense_are_set_aside_and_the_others_done() {
+fn invalid_jobs_are_set_aside_and_the_others_done() {
     let server = Server::start(&[]);
     let mut client = server.connect();
-    let upstream = Upstream::start(|body| Some(answering(asked(body).0)));
+    let upstream = Upstream::start(|body| Some(answering(question(body).0)));
     let bad = [
         "no JSON".to_owned(),
         json!({"id": 1}).to_string(),
@@ -216,7 +216,7 @@ fn jobs_that_make_no_sense_are_set_aside_and_the_others_done() {
         json!({"id": 1, "team": "red", "prompt": "why", "max_tokens": "5"}).to_string(),
         json!({"id": 1, "team": "red", "prompt": "why", "max_tokens": -50}).to_string(),
     ];
-    // More of them than are worked on at once.
+    // More than are worked on concurrently.
     let bad = [bad.clone(), bad.clone(), bad].concat();
     for job in &bad {
         client.call_bytes(&[b"RPUSH", b"llm:jobs", job.as_bytes()]).expect("queued");
@@ -224,7 +224,7 @@ fn jobs_that_make_no_sense_are_set_aside_and_the_others_done() {
     queue(&mut client, "good", "red", 100, 100);
     let mut worker = worker(&server, &upstream.url, "one");
     assert_eq!(results(&mut client, 1)["good"]["used"], json!(100));
-    eventually("the others are set aside", || client.get::<usize>("LLEN llm:failed") == bad.len());
+    eventually("the invalid jobs are set aside", || client.get::<usize>("LLEN llm:failed") == bad.len());
     let failed = client.get::<Vec<String>>("LRANGE llm:failed 0 -1");
     assert_eq!(BTreeSet::from_iter(failed), BTreeSet::from_iter(bad));
     assert!(worker.is_running());
@@ -232,11 +232,11 @@ fn jobs_that_make_no_sense_are_set_aside_and_the_others_done() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn a_restart_of_redis_loses_no_job_and_forgives_no_token() {
+fn a_restart_of_redis_loses_no_job_and_no_tokens() {
     let mut server = Server::with_clock(&["--appendonly", "yes"]);
     let upstream = Upstream::start(|body| {
         thread::sleep(Duration::from_millis(50));
-        Some(answering(asked(body).0))
+        Some(answering(question(body).0))
     });
     let mut worker = worker(&server, &upstream.url, "one");
     let mut client = server.connect();
@@ -252,7 +252,7 @@ fn a_restart_of_redis_loses_no_job_and_forgives_no_token() {
     let done: Vec<String> = client.get("LRANGE llm:done 0 -1");
     let done = done.iter().map(|result| serde_json::from_str::<Value>(result).expect("JSON"));
     assert_eq!(done.map(|it| it["id"].as_str().expect("an id").to_owned()).collect::<BTreeSet<_>>(), ids);
-    // What was reserved or not given back at that time stays used; nothing that the model used is forgotten.
+    // Estimates may stay charged, but no tokens that the model used are lost.
     assert!(used_by(&mut client, "red") >= 60 * 40);
     assert!(worker.is_running());
 }

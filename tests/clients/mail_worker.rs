@@ -1,5 +1,5 @@
-//! The worker that sends mails evenly spaced, in several processes: nothing is lost and nothing comes too early, whatever
-//! fails.
+//! The worker that sends evenly spaced mails, in several processes: no mail is lost and none is sent too early,
+//! whatever fails.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -11,12 +11,12 @@ use super::program::{python, url, Program};
 use super::upstream::{Arrival, Upstream};
 use crate::common::{eventually, Server};
 
-/// Between two mails.
+/// The time between two mails.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Delays are told in whole milliseconds.
+/// Delays are whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(2);
-/// How many mails a process holds at most until it is their turn.
-const HELD: usize = 4;
+/// How many mails a process delays at most.
+const DELAYED: usize = 4;
 const APPEND_ONLY: [&str; 2] = ["--appendonly", "yes"];
 
 fn worker(server: &Server, upstream: &Upstream, name: &str) -> Program {
@@ -25,15 +25,15 @@ fn worker(server: &Server, upstream: &Upstream, name: &str) -> Program {
     Program::start(server, name, &mut command)
 }
 
-/// Three processes that wait for work.
+/// Three processes that wait for jobs.
 fn workers(server: &Server, upstream: &Upstream) -> Vec<Program> {
     let workers = ["one", "two", "three"].map(|name| worker(server, upstream, name));
     let mut client = server.connect();
-    eventually("all wait for jobs", || client.number("blocked_clients") >= 3 * i64::try_from(HELD).expect("a few"));
+    eventually("all wait for jobs", || client.number("blocked_clients") >= 3 * i64::try_from(DELAYED).expect("a few"));
     workers.into()
 }
 
-/// Queues so many mails, and returns the moment before.
+/// Queues `count` mails, and returns the time before.
 fn queue(server: &Server, count: usize) -> Instant {
     let (start, mails) = (Instant::now(), mails(count));
     server.connect().get::<()>(&format!("RPUSH mail:jobs {}", Vec::from_iter(mails).join(" ")));
@@ -45,7 +45,7 @@ fn mails(count: usize) -> BTreeSet<String> {
     (0..count).map(|number| format!("mail{number}")).collect()
 }
 
-/// Waits until there is no job left, neither waiting nor taken.
+/// Waits until no job is waiting or taken.
 fn wait_until_done(server: &Server, workers: &mut [Program]) {
     let mut client = server.connect();
     eventually("all jobs are done", || {
@@ -54,7 +54,7 @@ fn wait_until_done(server: &Server, workers: &mut [Program]) {
     });
 }
 
-/// Checks that no arrival was too early; all that arrived count, also those that were refused.
+/// Checks that no mail arrived too early, also those that were rejected.
 fn assert_spaced(start: Instant, arrivals: &[Arrival]) {
     for (number, arrival) in (0..).zip(arrivals) {
         let (after, earliest) = (arrival.at - start, (number * INTERVAL).saturating_sub(ROUNDING));
@@ -62,15 +62,15 @@ fn assert_spaced(start: Instant, arrivals: &[Arrival]) {
     }
 }
 
-/// Waits until nothing arrives any more, and checks that what did since so many were sent had been on its way.
+/// Waits until no more mails arrive. After `sent` of them only those may arrive that were already on their way.
 fn assert_quiet(upstream: &Upstream, sent: usize) {
     let is_long_ago = |arrival: &Arrival| arrival.at.elapsed() > Duration::from_secs(1);
     eventually("nothing is sent any more", || upstream.arrivals().last().is_some_and(is_long_ago));
     let arrivals = upstream.arrivals();
-    assert!(arrivals.len() <= sent + 3 * HELD, "{arrivals:?}");
+    assert!(arrivals.len() <= sent + 3 * DELAYED, "{arrivals:?}");
 }
 
-/// Checks that all these mails were accepted, and how many came once more.
+/// Checks that all mails were accepted, and at most `again` of them twice.
 fn assert_accepted(arrivals: &[Arrival], mails: &BTreeSet<String>, again: usize) {
     let accepted: Vec<_> = arrivals.iter().filter(|it| it.status == Some(200)).map(|it| it.body.clone()).collect();
     assert_eq!(&BTreeSet::from_iter(accepted.clone()), mails);
@@ -91,16 +91,16 @@ fn every_mail_is_sent_once_at_the_full_rate_and_no_faster() {
     let arrivals = upstream.arrivals();
     assert_accepted(&arrivals, &mails(60), 0);
     assert_spaced(start, &arrivals);
-    // As long as nothing else holds the machine up, which may happen.
+    // The quickest 20 count, as a busy machine may delay others.
     let quickest = arrivals.windows(20).map(|some| some[19].at - some[0].at).min().expect("many");
     assert!(quickest < Duration::from_secs(3), "{quickest:?} for 20 at 10 a second");
 }
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn mails_that_are_refused_are_sent_later() {
-    let (server, refused) = (Server::start(&[]), AtomicUsize::new(0));
-    let upstream = Upstream::start(move |_| match refused.fetch_add(1, Ordering::SeqCst) {
+fn mails_that_fail_are_sent_later() {
+    let (server, requests) = (Server::start(&[]), AtomicUsize::new(0));
+    let upstream = Upstream::start(move |_| match requests.fetch_add(1, Ordering::SeqCst) {
         ..8 => Some((503, "{}".to_owned())),
         8..15 => None,
         _ => Some((200, "{}".to_owned())),
@@ -116,7 +116,7 @@ fn mails_that_are_refused_are_sent_later() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn a_mail_that_is_refused_for_good_is_set_aside() {
+fn a_mail_that_is_rejected_for_good_is_set_aside() {
     let server = Server::start(&[]);
     let upstream = Upstream::start(|body| Some((if body == "mail3" { 422 } else { 200 }, "{}".to_owned())));
     let mut workers = workers(&server, &upstream);
@@ -130,7 +130,7 @@ fn a_mail_that_is_refused_for_good_is_set_aside() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn a_restart_of_redis_loses_no_mail_and_hurries_none() {
+fn a_restart_of_redis_loses_no_mail_and_keeps_the_spacing() {
     let (mut server, upstream) = (Server::start(&APPEND_ONLY), accepting());
     let mut workers = workers(&server, &upstream);
     let start = queue(&server, 50);
@@ -141,18 +141,18 @@ fn a_restart_of_redis_loses_no_mail_and_hurries_none() {
     server.start_again_in_place();
     wait_until_done(&server, &mut workers);
     let arrivals = upstream.arrivals();
-    assert_accepted(&arrivals, &mails(50), 3 * HELD);
+    assert_accepted(&arrivals, &mails(50), 3 * DELAYED);
     assert_spaced(start, &arrivals);
 }
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn while_redis_refuses_no_mail_is_sent_and_none_is_lost() {
+fn while_redis_rejects_commands_no_mail_is_sent_and_none_is_lost() {
     let (server, upstream) = (Server::start(&[]), accepting());
     let mut workers = workers(&server, &upstream);
     let start = queue(&server, 40);
     let mut client = server.connect();
-    // Its memory is full, and then it is a replica.
+    // First its memory is full, then it is a replica.
     for (begin, end) in
         [("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"), ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")]
     {
@@ -164,15 +164,15 @@ fn while_redis_refuses_no_mail_is_sent_and_none_is_lost() {
     }
     wait_until_done(&server, &mut workers);
     let arrivals = upstream.arrivals();
-    // What was sent and could not be noted is sent again.
-    assert_accepted(&arrivals, &mails(40), 3 * HELD);
+    // Mails whose sending could not be recorded are sent again.
+    assert_accepted(&arrivals, &mails(40), 3 * DELAYED);
     assert_spaced(start, &arrivals);
 }
 
-/// The server gives jobs to workers that wait for them, and ends before it has told them.
+/// The server moves jobs for waiting workers, and ends before it has sent the replies.
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn mails_that_were_taken_as_redis_went_away_are_not_lost() {
+fn mails_that_are_taken_while_redis_stops_are_not_lost() {
     let (mut server, upstream) = (Server::start(&APPEND_ONLY), accepting());
     let mut workers = workers(&server, &upstream);
     let words = Vec::from_iter(mails(30)).join(" ");
@@ -182,22 +182,22 @@ fn mails_that_were_taken_as_redis_went_away_are_not_lost() {
     assert_eq!(upstream.arrivals().len(), 0);
     server.start_again_in_place();
     wait_until_done(&server, &mut workers);
-    assert_accepted(&upstream.arrivals(), &mails(30), 3 * HELD);
+    assert_accepted(&upstream.arrivals(), &mails(30), 3 * DELAYED);
 }
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn a_worker_that_was_killed_finds_its_mails_again() {
+fn a_killed_worker_finds_its_mails_after_a_restart() {
     let (server, upstream) = (Server::start(&[]), accepting());
     let mut workers = workers(&server, &upstream);
     let start = queue(&server, 40);
     let mut client = server.connect();
     eventually("some are sent", || upstream.arrivals().len() >= 10);
     workers[0].kill();
-    assert_ne!(client.get::<Vec<String>>("KEYS mail:taken:one*"), [] as [String; 0], "it was killed in the middle");
+    assert_ne!(client.get::<Vec<String>>("KEYS mail:taken:one*"), [] as [String; 0], "it was killed between two mails");
     workers[0] = worker(&server, &upstream, "one");
     wait_until_done(&server, &mut workers);
     let arrivals = upstream.arrivals();
-    assert_accepted(&arrivals, &mails(40), HELD);
+    assert_accepted(&arrivals, &mails(40), DELAYED);
     assert_spaced(start, &arrivals);
 }

@@ -1,6 +1,5 @@
-//! The programs in `examples/`, with the clients that they use: each is a process, and is used over HTTP as its users
-//! would, many at once, while Redis is there, goes away, hangs and comes back. Run by `make test-clients`, which installs
-//! what they need.
+//! The programs in `examples/` with their Redis clients. Each runs as a process under concurrent HTTP requests, while
+//! Redis is up, down, hanging and restarted. `make test-clients` installs what they need and runs these tests.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,7 +17,7 @@ mod web_outages;
 use common::stats::{take, Map};
 use common::Client;
 
-/// What of a limit is used.
+/// How much of a limit is used.
 fn used(client: &mut Client, key: &str) -> i64 {
     client.get::<Option<Map>>(&format!("RL.INFO {key}")).map_or(0, |mut info| take(&mut info, "used"))
 }
@@ -34,15 +33,15 @@ macro_rules! web_applications {
                 web_limits::waits_of_several_seconds_are_rounded_up,
                 web_limits::two_users_do_not_share_a_limit,
                 web_limits::the_header_counts_before_the_cookie_and_the_cookie_before_the_address,
-                web_limits::on_a_unix_socket_nobody_has_an_address,
-                web_limits::it_ends_when_it_is_asked_to,
-                web_outages::it_starts_without_redis_and_lets_all_pass_if_it_is_not_told_otherwise,
-                web_outages::a_choice_that_it_does_not_know_is_refused,
-                web_outages::a_stop_of_redis_is_survived,
-                web_outages::a_restart_under_load_is_survived_and_forgives_nothing,
-                web_outages::while_redis_hangs_answers_come_soon_and_none_is_charged_twice,
-                web_outages::an_error_of_redis_is_taken_like_its_absence,
-                web_outages::a_server_that_is_loading_is_taken_like_its_absence,
+                web_limits::on_a_unix_socket_all_clients_share_the_anonymous_key,
+                web_limits::it_ends_cleanly_on_sigterm,
+                web_outages::it_starts_without_redis_and_is_open_by_default,
+                web_outages::an_unknown_failure_mode_is_rejected,
+                web_outages::it_survives_a_stop_of_redis,
+                web_outages::a_restart_under_load_resets_no_limit,
+                web_outages::while_redis_hangs_replies_are_quick_and_no_request_counts_twice,
+                web_outages::an_error_of_redis_is_treated_like_an_outage,
+                web_outages::a_loading_server_is_treated_like_an_outage,
             }
         }
     )*};

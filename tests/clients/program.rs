@@ -1,4 +1,4 @@
-//! The example programs as processes, in the environment that `make test-clients` has installed.
+//! The example programs as processes, in the environment that `make test-clients` installs.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use crate::common::{end, eventually, free_port, signal, spawn, Server};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The Python that has what the examples need.
+/// The Python with the packages that the examples need.
 pub fn python() -> Command {
     let program = Path::new(ROOT).join("target/clients/python/bin/python");
     assert!(program.exists(), "there is no {}: `make test-clients` installs it", program.display());
-    // The examples' own folder stays as it is, and what they say is there at once.
+    // No cache files in the examples' folder, and no delayed output.
     in_folder("python", program, &[("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONUNBUFFERED", "1")])
 }
 
-/// The Node that was installed for the tests, where the system's is missing or too old.
+/// The Node that is installed for the tests, or the system's.
 pub fn node() -> Command {
     let installed = Path::new(ROOT).join("target/clients/python/bin/node");
     in_folder("node", if installed.exists() { installed } else { "node".into() }, &[])
 }
 
-/// A program that runs in a folder of the examples and knows nothing of what else is set on this machine.
+/// A program that runs in a folder of the examples, without other environment variables of this machine.
 fn in_folder(folder: &str, program: PathBuf, environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(program);
     let path = env::var_os("PATH").unwrap_or_default();
@@ -46,7 +46,7 @@ pub fn url(server: &Server) -> String {
     format!("redis://127.0.0.1:{}", server.port)
 }
 
-/// A process, gone when it goes out of scope. It may not outlive the server in whose folder its output is.
+/// A process that is killed on drop. Its output is in the folder of the server, which must live longer.
 pub struct Program {
     child: Child,
     name: String,
@@ -56,7 +56,7 @@ pub struct Program {
 impl Program {
     pub fn start(server: &Server, name: &str, command: &mut Command) -> Self {
         let output = server.folder().join(format!("{name}.output"));
-        // A program that is started again goes on in the same file.
+        // A restarted program appends to the same file.
         let file = File::options().create(true).append(true).open(&output).expect("a file");
         command.stdout(file.try_clone().expect("a file")).stderr(file);
         let child = spawn(command).unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -71,12 +71,12 @@ impl Program {
         self.child.try_wait().expect("a status").is_none()
     }
 
-    /// Ends it at once, whatever it is doing.
+    /// Kills it.
     pub fn kill(&mut self) {
         end(&mut self.child);
     }
 
-    /// Asks it to end, as whatever supervises it does, and waits for that.
+    /// Sends SIGTERM, and waits until it has ended.
     pub fn terminate(&mut self) -> ExitStatus {
         signal(&self.child, libc::SIGTERM);
         self.wait()
@@ -99,21 +99,21 @@ impl Drop for Program {
     }
 }
 
-/// A program that answers HTTP.
+/// A program that serves HTTP.
 pub struct Service {
     pub program: Program,
     pub address: Address,
 }
 
 impl Service {
-    /// Starts a program on a free port, by a command that is made for it, and waits until it listens.
+    /// Starts a program on a free port, and waits until it listens.
     pub fn start(server: &Server, name: &str, command: impl Fn(&Address) -> Command) -> Self {
-        // Between finding a free port and using it, another may take it: then the program ends.
+        // Another process may take the port in between; then the program ends.
         let started = (0..3).find_map(|_| Self::start_at(server, name, Address::Port(free_port()), &command));
         started.unwrap_or_else(|| panic!("{name} does not start"))
     }
 
-    /// As [`Self::start`], at an address that nobody else has; `None` if it ends instead.
+    /// As [`Self::start`], at a given address; `None` if the program ends instead.
     pub fn start_at(
         server: &Server,
         name: &str,
@@ -133,7 +133,7 @@ impl Service {
     }
 }
 
-/// Gives a Python application to the server that runs it.
+/// The command that serves a Python application.
 pub fn uvicorn(application: &str, address: &Address) -> Command {
     let mut command = python();
     command.args(["-m", "uvicorn", application]);

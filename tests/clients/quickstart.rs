@@ -1,4 +1,4 @@
-//! The program of the README's first screen.
+//! The quick start program of the README.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::common::{eventually, Server};
 
 const FILE: &str = "examples/python/quickstart.py";
 
-/// The program as its file has it, but for the port.
+/// The program from its file, with the server's port.
 fn start(server: &Server) -> Service {
     let program = read(FILE);
     assert_eq!(program.matches("redis.Redis()").count(), 1);
@@ -32,7 +32,7 @@ fn assert_denied(answer: &Message) {
 #[ignore = "needs what `make test-clients` installs"]
 fn it_is_in_the_readme() {
     let block = format!("\n```python\n{}```\n", read(FILE));
-    assert!(read("README.md").contains(&block), "README.md has not this block:\n{block}");
+    assert!(read("README.md").contains(&block), "README.md does not have this block:\n{block}");
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn ten_pass_at_once_and_then_one_a_second() {
     let mut server = Server::with_clock(&[]);
     let service = start(&server);
     let answers = load(&service.address, 20, 100, &[]);
-    let (passed, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status() == 200);
-    assert_eq!((passed.len(), refused.len()), (10, 90));
+    let (passed, denied): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status() == 200);
+    assert_eq!((passed.len(), denied.len()), (10, 90));
     assert!(passed.iter().all(|answer| answer.json() == json!({"hello": "world"})));
-    refused.into_iter().for_each(assert_denied);
+    denied.into_iter().for_each(assert_denied);
     assert_eq!(server.connect().get::<Vec<String>>("KEYS *"), ["hello:127.0.0.1"]);
 
     let ask = || get(&service.address, &[]).expect("an answer");
@@ -57,7 +57,7 @@ fn ten_pass_at_once_and_then_one_a_second() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn it_answers_an_error_while_redis_is_away_and_goes_on_when_it_is_back() {
+fn it_replies_with_an_error_while_redis_is_down_and_recovers() {
     let mut server = Server::start(&[]);
     let mut service = start(&server);
     let status = |service: &Service| get(&service.address, &[]).expect("an answer").status();

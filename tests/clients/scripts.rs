@@ -1,4 +1,4 @@
-//! The Lua scripts of the examples: one by its hash, as clients call scripts, and one behind a gateway, over HTTP.
+//! The Lua scripts of the examples: one called by its hash, and one behind a gateway, over HTTP.
 
 use super::http::{get, Message};
 use super::program::{example, read, url, uvicorn, Service};
@@ -6,11 +6,11 @@ use super::web::load;
 use crate::common::{eventually, Server, FREE_PORT};
 
 const ANN: [(&str, &str); 1] = [("X-Principal", "ann")];
-/// What the gateway's original script keeps.
+/// The keys of the gateway's original script.
 const TOKENS: &str = "request_rate_limiter.{ann}.tokens";
 const TIMESTAMP: &str = "request_rate_limiter.{ann}.timestamp";
 
-/// A gateway that limits to so many tokens a second, so many at once, and so many for a request.
+/// A gateway with a rate in tokens a second, a burst capacity, and the tokens that a request takes.
 fn gateway(server: &Server, rate: &str, burst: &str, requested: &str) -> Service {
     Service::start(server, "gateway", |address| {
         let mut command = uvicorn("gateway:app", address);
@@ -33,15 +33,15 @@ fn remaining(answer: &Message) -> i64 {
     answer.header("X-RateLimit-Remaining").and_then(|left| left.parse().ok()).unwrap_or_else(|| panic!("{answer:?}"))
 }
 
-/// Checks that of many requests exactly those pass after which this is left, and that the others are denied.
-fn passes_exactly(service: &Service, expected: &[i64], left_at_last: i64) {
+/// Checks that of many requests exactly as many pass as `expected` has remaining quotas, and the others are denied.
+fn passes_exactly(service: &Service, expected: &[i64], remaining_when_denied: i64) {
     let answers = load(&service.address, 20, 200, &ANN);
-    let (passed, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status() == 200);
+    let (passed, denied): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status() == 200);
     let mut left: Vec<_> = passed.into_iter().map(remaining).collect();
     left.sort_unstable();
     assert_eq!(left, expected);
-    for answer in refused {
-        assert_eq!((answer.status(), remaining(answer)), (429, left_at_last), "{answer:?}");
+    for answer in denied {
+        assert_eq!((answer.status(), remaining(answer)), (429, remaining_when_denied), "{answer:?}");
     }
 }
 
@@ -58,12 +58,12 @@ fn the_token_bucket_can_be_called_by_its_hash() {
     assert_eq!(client.limit("RL.TOKENBUCKET user:42 10 2 COST 3"), [1, 10, 4, 0, 3000]);
     client.get::<()>("SCRIPT FLUSH");
     assert!(client.error(&format!("{by_hash} 5")).starts_with("NOSCRIPT"));
-    // Whole, as clients then send it, which makes the hash known again.
+    // Clients then send the script itself, which loads it again.
     assert_eq!(client.eval::<Vec<i64>>(&script, "user:42", &["10", "2", "5"]), [0, 10, 4, 500, 3000]);
     server.clock().advance_ms(500);
     assert_eq!(client.limit(&format!("{by_hash} 5")), [1, 10, 0, 0, 5000]);
     assert!(client.error(&format!("{by_hash} 0")).starts_with("ERR"));
-    // As those call it that know no cost.
+    // Without a cost.
     server.clock().advance_ms(500);
     assert_eq!(client.limit(&by_hash), [1, 10, 0, 0, 5000]);
 }
@@ -87,7 +87,7 @@ fn behind_the_gateway_exactly_the_burst_passes_and_refills_at_its_rate() {
     passes_exactly(&service, &(0..10).collect::<Vec<_>>(), 0);
     server.clock().advance_ms(3_600_000);
     passes_exactly(&service, &(0..40).collect::<Vec<_>>(), 0);
-    // Others have a limit of their own.
+    // Another user has a separate limit.
     let other = get(&service.address, &[("X-Principal", "bob")]).expect("an answer");
     assert_eq!((other.status(), remaining(&other)), (200, 39));
     let mut keys: Vec<String> = server.connect().get("KEYS *");
@@ -97,16 +97,16 @@ fn behind_the_gateway_exactly_the_burst_passes_and_refills_at_its_rate() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn requests_of_several_tokens_take_them_and_a_burst_of_nothing_lets_nothing_pass() {
+fn requests_may_take_several_tokens_and_a_burst_of_zero_denies_all() {
     let server = Server::with_clock(&[]);
     passes_exactly(&gateway(&server, "10", "41", "2"), &(0..20).map(|it| 2 * it + 1).collect::<Vec<_>>(), 1);
     server.connect().get::<()>("FLUSHALL");
     passes_exactly(&gateway(&server, "10", "0", "1"), &[], 0);
-    // More than there can be.
+    // More tokens than the burst capacity.
     passes_exactly(&gateway(&server, "10", "5", "6"), &[], 5);
 }
 
-/// As Java writes small numbers.
+/// Java prints small numbers this way.
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
 fn a_rate_may_have_an_exponent() {
@@ -121,7 +121,7 @@ fn a_rate_may_have_an_exponent() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn what_the_original_script_left_disturbs_nothing() {
+fn keys_of_the_original_script_are_left_alone() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     client.get::<()>(&format!("MSET {TOKENS} 7 {TIMESTAMP} 1790000000"));
@@ -132,7 +132,7 @@ fn what_the_original_script_left_disturbs_nothing() {
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn the_gateway_goes_on_without_its_script_in_the_server_and_without_the_server() {
+fn the_gateway_survives_a_script_flush_and_an_outage() {
     let mut server = Server::with_clock(&["--appendonly", "yes"]);
     let mut service = gateway(&server, "10", "40", "1");
     assert_eq!(remaining(&ask(&service)), 39);
@@ -150,12 +150,12 @@ fn the_gateway_goes_on_without_its_script_in_the_server_and_without_the_server()
 
 #[test]
 #[ignore = "needs what `make test-clients` installs"]
-fn in_a_cluster_the_key_is_where_those_of_the_gateway_are() {
+fn in_a_cluster_the_key_is_in_the_slot_of_the_gateways_keys() {
     let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", FREE_PORT]);
     let mut client = server.connect();
     client.get::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
     eventually("the cluster is ready", || client.get::<String>("CLUSTER INFO").contains("cluster_state:ok"));
-    // So slow that none comes back while the test runs.
+    // No request refills while the test runs.
     let service = gateway(&server, "1", "40000", "1000");
     let answers = load(&service.address, 20, 200, &ANN);
     assert_eq!(answers.iter().filter(|answer| answer.status() == 200).count(), 40);

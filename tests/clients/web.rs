@@ -1,4 +1,4 @@
-//! The web applications of the examples, and what all of them answer.
+//! The web applications of the examples, and checks of their replies.
 
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,13 +11,13 @@ use super::http::{get, Address, Connection, Message};
 use super::program::{node, url, uvicorn, Program, Service};
 use crate::common::{eventually, free_port, Server};
 
-/// How many requests a user has at once.
+/// The capacity of a user's bucket.
 pub const LIMIT: i64 = 100;
-/// After how many milliseconds one of them comes back.
+/// The time in which one token refills.
 pub const INTERVAL_MS: i64 = 600;
-/// How long they take at most while Redis does not answer, for which they wait half a second.
+/// The longest time of a reply while Redis hangs, for which the applications wait half a second.
 pub const AT_BEST: Duration = Duration::from_secs(1);
-/// How long they may take on a slow and busy machine.
+/// The same on a slow and busy machine.
 pub const SOON: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub enum App {
     Node(&'static str),
 }
 
-/// What an application does while it cannot ask Redis.
+/// What an application does while Redis fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenRedisFails {
     Open,
@@ -36,7 +36,7 @@ pub enum WhenRedisFails {
 }
 pub use WhenRedisFails::{Closed, Open};
 
-/// Half a second may pass on a busy machine, and then a request is not counted.
+/// On a busy machine a request may take more than half a second, and would not be counted.
 const PATIENT: (&str, &str) = ("PATIENCE", "5");
 
 impl WhenRedisFails {
@@ -46,12 +46,12 @@ impl WhenRedisFails {
 }
 
 impl App {
-    /// The application, connected to its server.
+    /// Starts the application, and waits until it is connected to its server.
     pub fn start(self, server: &Server, choice: WhenRedisFails) -> Service {
         self.start_connected(server, &[choice.setting()])
     }
 
-    /// One that waits for Redis for longer.
+    /// As [`Self::start`], with more patience.
     pub fn start_patient(self, server: &Server, choice: WhenRedisFails) -> Service {
         self.start_connected(server, &[choice.setting(), PATIENT])
     }
@@ -62,7 +62,7 @@ impl App {
         service
     }
 
-    /// A patient one that listens on a unix socket.
+    /// As [`Self::start_patient`], on a unix socket.
     pub fn start_on_socket(self, server: &Server) -> Service {
         let socket = Address::Socket(server.folder().join("app.sock"));
         let command = |address: &Address| self.command(server, address, &[PATIENT]);
@@ -71,13 +71,13 @@ impl App {
         service
     }
 
-    /// One that is told nothing, and need not find its server.
+    /// Starts the application with defaults, also if its server is down.
     pub fn start_unset(self, server: &Server) -> Service {
         Service::start(server, self.name(), |address| self.command(server, address, &[]))
     }
 
-    /// Starts one that is told something else than what it knows, and returns how it ended and what it said.
-    pub fn start_mistaken(self, server: &Server, choice: &str) -> (ExitStatus, String) {
+    /// Starts the application with an invalid choice; returns its exit status and output.
+    pub fn start_misconfigured(self, server: &Server, choice: &str) -> (ExitStatus, String) {
         let address = Address::Port(free_port());
         let mut command = self.command(server, &address, &[("WHEN_REDIS_FAILS", choice)]);
         let mut program = Program::start(server, self.name(), &mut command);
@@ -103,24 +103,24 @@ impl App {
     }
 }
 
-/// Waits until a service limits its requests, and leaves no trace of that.
+/// Waits until a service limits its requests, and deletes the key of that.
 fn wait_until_connected(service: &Service, server: &Server) {
     eventually("it is connected", || is_limited(&ask(service, "first")));
     server.connect().get::<()>("DEL api:user:first");
 }
 
-/// The answer to one request of a user.
+/// The reply to a request of a user.
 pub fn ask(service: &Service, user: &str) -> Message {
     get(&service.address, &[("X-User-Id", user)]).unwrap_or_else(|error| panic!("no answer: {error}"))
 }
 
-/// The answer, and how long it took.
+/// The same, with the time that it took.
 pub fn ask_timed(service: &Service, user: &str) -> (Message, Duration) {
     let start = Instant::now();
     (ask(service, user), start.elapsed())
 }
 
-/// The answers to so many requests, which threads send at once, each on a connection that it keeps.
+/// The replies to `requests`, which threads send concurrently, each on one connection.
 pub fn load(address: &Address, threads: usize, requests: usize, headers: &[(&str, &str)]) -> Vec<Message> {
     let sent = AtomicUsize::new(0);
     let work = || -> io::Result<Vec<Message>> {
@@ -137,7 +137,7 @@ pub fn load(address: &Address, threads: usize, requests: usize, headers: &[(&str
     })
 }
 
-/// What is left and in how many seconds all is back, of an answer that has all the headers it should have.
+/// The remaining quota and the seconds until the limit fully resets, from the headers of a reply.
 fn limit_of(answer: &Message) -> (i64, i64) {
     assert_eq!(answer.header("RateLimit-Policy"), Some("\"default\";q=100;w=60"), "{answer:?}");
     let numbers = answer.header("RateLimit").and_then(|limit| {
@@ -147,7 +147,8 @@ fn limit_of(answer: &Message) -> (i64, i64) {
     numbers.unwrap_or_else(|| panic!("{answer:?}"))
 }
 
-/// Checks an answer that is allowed, and returns what is left after it. Everything was there when the clock stopped.
+/// Checks the reply to an allowed request, and returns the remaining quota. The clock has not moved since the first
+/// one.
 pub fn allowed(answer: &Message) -> i64 {
     assert_eq!((answer.status(), answer.header("Retry-After")), (200, None), "{answer:?}");
     assert_eq!(answer.json(), json!({"hello": "world"}));
@@ -156,7 +157,7 @@ pub fn allowed(answer: &Message) -> i64 {
     remaining
 }
 
-/// Checks an answer that is denied: nothing is left, one more comes in so many milliseconds, everything in so many.
+/// Checks the reply to a denied request.
 pub fn denied(answer: &Message, retry_after_ms: i64, reset_after_ms: i64) {
     assert_eq!(answer.status(), 429, "{answer:?}");
     assert_eq!(answer.json(), json!({"error": "too many requests", "retry_after_ms": retry_after_ms}));
@@ -164,17 +165,17 @@ pub fn denied(answer: &Message, retry_after_ms: i64, reset_after_ms: i64) {
     assert_eq!(limit_of(answer), (0, in_seconds(reset_after_ms)), "{answer:?}");
 }
 
-/// Rounded up, so that nobody comes too early.
+/// Rounded up, so that no client retries too early.
 fn in_seconds(ms: i64) -> i64 {
     (ms + 999) / 1000
 }
 
-/// Whether an answer comes from the limit.
+/// Whether Redis has decided on the request.
 pub fn is_limited(answer: &Message) -> bool {
     answer.header("RateLimit").is_some()
 }
 
-/// Checks an answer that was given without Redis.
+/// Checks a reply that was given without Redis.
 pub fn unlimited(answer: &Message, choice: WhenRedisFails) {
     let (status, retry, body) = match choice {
         Open => (200, None, json!({"hello": "world"})),

@@ -1,4 +1,4 @@
-//! What the web applications answer while Redis is there: the exact limit, and whose it is.
+//! The web applications while Redis is up: exact limits, and the keys of their users.
 
 use std::os::unix::process::ExitStatusExt;
 use std::thread;
@@ -12,16 +12,16 @@ pub fn under_load_exactly_the_limit_passes(app: App) {
     let mut server = Server::with_clock(&[]);
     let service = app.start_patient(&server, Closed);
     let answers = load(&service.address, 20, 300, &[("X-User-Id", "42")]);
-    let (passed, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status() == 200);
+    let (passed, rejected): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status() == 200);
     let mut left: Vec<i64> = passed.into_iter().map(allowed).collect();
     left.sort_unstable();
     assert_eq!(left, (0..LIMIT).collect::<Vec<_>>());
-    assert_eq!(refused.len(), 200);
-    for answer in refused {
+    assert_eq!(rejected.len(), 200);
+    for answer in rejected {
         denied(answer, INTERVAL_MS, LIMIT * INTERVAL_MS);
     }
 
-    // Not one millisecond earlier than it says.
+    // Denied until a millisecond before the end of the wait.
     server.clock().advance_ms(599);
     denied(&ask(&service, "42"), 1, 59_401);
     server.clock().advance_ms(1);
@@ -33,7 +33,7 @@ pub fn waits_of_several_seconds_are_rounded_up(app: App) {
     let server = Server::with_clock(&[]);
     let service = app.start_patient(&server, Closed);
     let mut client = server.connect();
-    // What is forced is a debt: the first one lets nothing pass for three seconds, the other for another 600 ms.
+    // Forced costs are a debt: the first one blocks the key for three seconds, the other one for another 600 ms.
     client.limit("RL.TOKENBUCKET api:user:42 100 100/m COST 100");
     for (cost, retry, reset) in [(4, 3_000, 62_400), (1, 3_600, 63_000)] {
         client.limit(&format!("RL.TOKENBUCKET api:user:42 100 100/m COST {cost} FORCE"));
@@ -79,7 +79,7 @@ pub fn the_header_counts_before_the_cookie_and_the_cookie_before_the_address(app
         assert_eq!(client.get::<Vec<String>>("KEYS *"), [key], "{headers:?}");
     }
 
-    // By header and by cookie it is the same limit.
+    // A user has one limit, by header and by cookie.
     client.get::<()>("FLUSHALL");
     let mut left = Vec::new();
     for headers in [[header("42")], [cookie("user_id=42")], [header("42")]] {
@@ -88,7 +88,7 @@ pub fn the_header_counts_before_the_cookie_and_the_cookie_before_the_address(app
     assert_eq!(left, [99, 98, 97]);
 }
 
-pub fn on_a_unix_socket_nobody_has_an_address(app: App) {
+pub fn on_a_unix_socket_all_clients_share_the_anonymous_key(app: App) {
     let server = Server::with_clock(&[]);
     let service = app.start_on_socket(&server);
     let mut client = server.connect();
@@ -100,7 +100,7 @@ pub fn on_a_unix_socket_nobody_has_an_address(app: App) {
     }
 }
 
-pub fn it_ends_when_it_is_asked_to(app: App) {
+pub fn it_ends_cleanly_on_sigterm(app: App) {
     let mut server = Server::start(&[]);
     ends_cleanly(app.start(&server, Open));
     let connected = app.start(&server, Open);
@@ -114,7 +114,7 @@ fn ends_cleanly(mut service: Service) {
     ask(&service, "42");
     let status = service.program.terminate();
     let output = service.program.output();
-    // uvicorn ends by the signal, once it is done.
+    // uvicorn shuts down, and then ends by the signal.
     let clean = status.success() || status.signal() == Some(libc::SIGTERM);
     assert!(clean && !output.contains("Traceback") && !output.contains("    at "), "{status}:\n{output}");
 }

@@ -1,5 +1,5 @@
-//! What the web applications do while Redis is away, hangs or answers errors: what they were told to, soon, and without
-//! end or restart of their own.
+//! The web applications while Redis is down, hangs or replies with errors: they reply as configured, quickly, and
+//! recover without a restart.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -12,9 +12,9 @@ use super::web::{ask, ask_timed, is_limited, unlimited, App, Closed, Open, WhenR
 use crate::common::load::EndOf;
 use crate::common::{eventually, Client, Server};
 
-/// Checks that so many answers or more are given without Redis, and soon; returns how many there were.
+/// Checks that at least `count` replies come without Redis and quickly; returns how many were checked.
 fn unlimited_soon(service: &Service, user: &str, choice: WhenRedisFails, count: usize) -> usize {
-    // A busy machine may hold up some of them, but not all.
+    // A busy machine may delay some of them, but not all.
     const MOST: usize = 60;
     let mut best = SOON;
     for number in 1.. {
@@ -39,7 +39,7 @@ fn used_by(client: &mut Client, user: &str) -> i64 {
     used(client, &format!("api:user:{user}"))
 }
 
-pub fn it_starts_without_redis_and_lets_all_pass_if_it_is_not_told_otherwise(app: App) {
+pub fn it_starts_without_redis_and_is_open_by_default(app: App) {
     let mut server = Server::start(&[]);
     server.stop();
     let mut service = app.start_unset(&server);
@@ -48,15 +48,15 @@ pub fn it_starts_without_redis_and_lets_all_pass_if_it_is_not_told_otherwise(app
     limits_again(&mut service, "42");
 }
 
-/// A login that was meant to be closed must not be open for a slip of the pen.
-pub fn a_choice_that_it_does_not_know_is_refused(app: App) {
+/// A misspelt `closed` must not mean open.
+pub fn an_unknown_failure_mode_is_rejected(app: App) {
     let server = Server::start(&[]);
-    let (status, output) = app.start_mistaken(&server, "close");
+    let (status, output) = app.start_misconfigured(&server, "close");
     assert!(!status.success(), "{output}");
     assert!(output.contains("WHEN_REDIS_FAILS must be open or closed, not close"), "{output}");
 }
 
-pub fn a_stop_of_redis_is_survived(app: App) {
+pub fn it_survives_a_stop_of_redis(app: App) {
     for choice in [Open, Closed] {
         let mut server = Server::start(&[]);
         let mut service = app.start(&server, choice);
@@ -67,14 +67,14 @@ pub fn a_stop_of_redis_is_survived(app: App) {
             unlimited_soon(&service, "42", choice, 120);
             server.start_again_in_place();
             limits_again(&mut service, "another");
-            // The server starts empty, and what passed meanwhile is not counted later.
+            // The server starts empty, and requests during the outage are not counted later.
             assert_eq!(used_by(&mut server.connect(), "42"), 0);
         }
     }
 }
 
-/// Each of some threads is a user, and goes on until its limit is used up after the restart.
-pub fn a_restart_under_load_is_survived_and_forgives_nothing(app: App) {
+/// Each thread is a user that sends requests until its limit is used up after the restart.
+pub fn a_restart_under_load_resets_no_limit(app: App) {
     for choice in [Open, Closed] {
         let mut server = Server::with_clock(&["--appendonly", "yes"]);
         let mut service = app.start_patient(&server, choice);
@@ -95,15 +95,14 @@ pub fn a_restart_under_load_is_survived_and_forgives_nothing(app: App) {
             users.into_iter().map(|user| user.join().expect("a user")).collect()
         });
         assert!(service.program.is_running());
-        // Of each user the server may have counted a last request without answering it any more.
+        // The server may have counted a last request of each user without a reply.
         assert!(passed.iter().all(|passed| [99, 100].contains(passed)), "{passed:?}");
         let mut client = server.connect();
         (0..8).for_each(|user| assert_eq!(used_by(&mut client, &user.to_string()), LIMIT));
     }
 }
 
-/// Sends requests one after the other until one is denied after the load is over, and returns how many the limit let
-/// pass.
+/// Sends requests until one is denied after the restart, and returns how many the limit allowed.
 fn until_denied(
     service: &Service,
     user: &str,
@@ -115,7 +114,7 @@ fn until_denied(
     let mut passed = 0;
     for turn in 0.. {
         let was_over = over.load(Ordering::SeqCst);
-        // Now on the connection that is kept, now on a new one.
+        // By turns on a kept and on a new connection.
         let answer = if turn % 2 == 0 {
             connection.get(&[("X-User-Id", user)]).expect("an answer")
         } else {
@@ -132,18 +131,18 @@ fn until_denied(
                 unanswered.fetch_add(1, Ordering::SeqCst);
             }
         }
-        // Or the limit would be used up before Redis goes away.
+        // So that the limit is not used up before Redis stops.
         thread::sleep(Duration::from_millis(5));
     }
     passed
 }
 
-pub fn while_redis_hangs_answers_come_soon_and_none_is_charged_twice(app: App) {
+pub fn while_redis_hangs_replies_are_quick_and_no_request_counts_twice(app: App) {
     for choice in [Open, Closed] {
         let server = Server::with_clock(&[]);
         let mut service = app.start(&server, choice);
         server.hang();
-        // Some at once, and then one by one.
+        // Concurrent requests first, then one by one.
         let at_once: Vec<(Message, Duration)> = thread::scope(|scope| {
             let users: Vec<_> = (0..30).map(|_| scope.spawn(|| ask_timed(&service, "42"))).collect();
             users.into_iter().map(|user| user.join().expect("an answer")).collect()
@@ -152,17 +151,17 @@ pub fn while_redis_hangs_answers_come_soon_and_none_is_charged_twice(app: App) {
             unlimited(&answer, choice);
             assert!(time < SOON, "{time:?}");
         }
-        let asked = 30 + unlimited_soon(&service, "42", choice, 5);
+        let sent = 30 + unlimited_soon(&service, "42", choice, 5);
         server.go_on();
         limits_again(&mut service, "another");
-        // What was sent to Redis while it hung may have been counted, but each request at most once.
+        // Redis may have counted requests that were sent while it hung, but each at most once.
         let used = used_by(&mut server.connect(), "42");
-        assert!(usize::try_from(used).is_ok_and(|used| used <= asked), "{used} of {asked}");
+        assert!(usize::try_from(used).is_ok_and(|used| used <= sent), "{used} of {sent}");
     }
 }
 
-pub fn an_error_of_redis_is_taken_like_its_absence(app: App) {
-    /// Each: what makes it happen, and what ends it.
+pub fn an_error_of_redis_is_treated_like_an_outage(app: App) {
+    /// The commands that begin and end each error.
     const ERRORS: [(&str, &str); 4] = [
         ("SET api:user:42 text", "DEL api:user:42"),
         ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
@@ -182,8 +181,8 @@ pub fn an_error_of_redis_is_taken_like_its_absence(app: App) {
     }
 }
 
-pub fn a_server_that_is_loading_is_taken_like_its_absence(app: App) {
-    // Slow to load a key, and quick to look after its clients meanwhile.
+pub fn a_loading_server_is_treated_like_an_outage(app: App) {
+    // The server loads keys slowly, and handles clients often meanwhile.
     let server = Server::start(&["--key-load-delay", "100000", "--loading-process-events-interval-bytes", "1024"]);
     let mut client = server.connect();
     for number in 0..50 {
