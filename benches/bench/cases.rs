@@ -1,9 +1,9 @@
-//! What is measured: the plain writes to compare with, the module's commands, and the scripts that they replace.
+//! The measured cases: plain writes for comparison, the module's commands, and the scripts that they replace.
 
-/// A request with the words that it is sent as; `{key}` stands for a key.
+/// The words of a request; `{key}` stands for a key.
 pub type Request = Vec<String>;
 
-/// What a request must answer, so that nothing else is measured by mistake.
+/// The expected reply, which is checked so that nothing else is measured by mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     Anything,
@@ -11,21 +11,21 @@ pub enum Expected {
     Denied,
 }
 
-/// Something to measure on keys that are live.
+/// A case, measured on existing keys.
 pub struct Case {
     pub name: String,
-    /// Makes a key live.
+    /// The request that creates a key.
     pub prime: Request,
-    /// Is measured.
+    /// The request that is measured.
     pub request: Request,
     pub expected: Expected,
 }
 
-/// An algorithm and the script that does its job.
+/// An algorithm and the script that it replaces.
 pub struct Algorithm {
     pub name: &'static str,
     pub script: &'static str,
-    /// The keys that the script is given.
+    /// The keys of the script.
     script_keys: &'static [&'static str],
     is_bucket: bool,
 }
@@ -63,10 +63,10 @@ pub const ALGORITHMS: [Algorithm; 5] = [
     },
 ];
 
-/// The limit of a request that is to be allowed; more than any case uses up.
+/// The limit of requests that are allowed; no case uses it up.
 const AMPLE: u64 = 100;
 
-/// What a limit is counted in.
+/// The unit of a limit's time.
 #[derive(Debug, Clone, Copy)]
 pub enum Per {
     Minute,
@@ -118,7 +118,7 @@ impl Algorithm {
             request: call(limit, per),
             expected,
         };
-        // Of a hundred an hour each counts for long enough that a key which was used once stays live.
+        // At a hundred an hour one request keeps a key alive for long enough.
         [case("allowed", AMPLE, Per::Hour, Expected::Allowed), case("denied", 1, Per::Minute, Expected::Denied)]
     }
 
@@ -131,17 +131,17 @@ impl Algorithm {
     }
 }
 
-/// Beside which other case a case is to be judged, and how.
+/// The comparison of a case with others.
 #[derive(Debug, Clone)]
 pub struct Compared {
-    /// The cases that do the same job, one after the other.
+    /// The cases that do the same work, whose costs are added up.
     pub with: Vec<String>,
-    /// How many times as dear it may be.
+    /// The highest allowed ratio of the costs.
     pub at_most: f64,
 }
 
-/// The limits that meet in the cases of `RL.ALL`.
-const TOGETHER: [&str; 3] = ["TOKENBUCKET", "FIXEDWINDOW", "SLIDINGLOG"];
+/// The limits in the cases of `RL.ALL`.
+const COMBINED: [&str; 3] = ["TOKENBUCKET", "FIXEDWINDOW", "SLIDINGLOG"];
 
 impl Algorithm {
     /// The policy of this one limit.
@@ -149,7 +149,7 @@ impl Algorithm {
         format!("{}-{limit}", self.name.to_lowercase())
     }
 
-    /// What sets the policies that [`Self::check_cases`] uses.
+    /// The commands that set the policies for [`Self::check_cases`].
     pub fn policies(&self) -> [Request; 2] {
         [(AMPLE, Per::Hour), (1, Per::Minute)].map(|(limit, per)| {
             let [_, _, a, b] = self.command(limit, per).try_into().expect("a key and two parameters");
@@ -157,7 +157,7 @@ impl Algorithm {
         })
     }
 
-    /// The same requests as [`Self::command_cases`], by way of a policy.
+    /// The requests of [`Self::command_cases`], by a policy.
     pub fn check_cases(&self) -> [Case; 2] {
         let call = |limit, _| ["RL.CHECK", &self.policy(limit), "{key}"].map(str::to_owned).to_vec();
         Self::cases(&format!("RL.CHECK {}", self.name), call)
@@ -166,9 +166,9 @@ impl Algorithm {
 
 /// A request to three limits at once.
 pub fn all_cases() -> [Case; 2] {
-    let together = || ALGORITHMS.iter().filter(|it| TOGETHER.contains(&it.name));
+    let together = || ALGORITHMS.iter().filter(|it| COMBINED.contains(&it.name));
     let call = |limit, per| {
-        let mut words = words(&format!("RL.ALL {}", TOGETHER.len()));
+        let mut words = words(&format!("RL.ALL {}", COMBINED.len()));
         for algorithm in together() {
             let [_, key, a, b] = algorithm.command(limit, per).try_into().expect("a key and two parameters");
             words.extend([algorithm.name.to_owned(), format!("{}{key}", &algorithm.name[..1]), a, b]);
@@ -178,7 +178,7 @@ pub fn all_cases() -> [Case; 2] {
     Algorithm::cases("RL.ALL", call)
 }
 
-/// What is judged beside other cases: the limits of policies and of `RL.ALL`, beside the plain commands.
+/// The comparisons of policies and of `RL.ALL` with the plain commands.
 pub fn comparisons() -> Vec<(String, Compared)> {
     let mut found = Vec::new();
     for outcome in ["allowed", "denied"] {
@@ -186,18 +186,19 @@ pub fn comparisons() -> Vec<(String, Compared)> {
             let with = vec![format!("RL.{} {outcome}", algorithm.name)];
             found.push((format!("RL.CHECK {} {outcome}", algorithm.name), Compared { with, at_most: 1.15 }));
         }
-        let with = TOGETHER.map(|name| format!("RL.{name} {outcome}")).to_vec();
+        let with = COMBINED.map(|name| format!("RL.{name} {outcome}")).to_vec();
         found.push((format!("RL.ALL {outcome}"), Compared { with, at_most: 1.0 }));
     }
     found
 }
 
-/// The cheapest write there is.
+/// The cheapest write.
 pub fn incr() -> Case {
     plain("INCR", "INCR {key}")
 }
 
-/// The write that an expiring key takes; the value is eight bytes, and not a number, which would be stored apart.
+/// The cheapest write of an expiring key. The value has eight bytes, and is not a number, which would be stored
+/// differently.
 pub fn set_ex() -> Case {
     plain("SET EX", "SET {key} eightbyt EX 60")
 }
@@ -206,7 +207,7 @@ fn plain(name: &str, request: &str) -> Case {
     Case { name: name.to_owned(), prime: words(request), request: words(request), expected: Expected::Anything }
 }
 
-/// The words of a request that is written with blanks between them.
+/// The words of a request, separated by blanks.
 pub fn words(request: &str) -> Request {
     request.split_whitespace().map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! What a request costs the server: its CPU time, or its instructions.
+//! The cost of a request: the server's CPU time or its instructions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use crate::common::{Client, Server};
 /// How costs are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gauge {
-    /// Microseconds of CPU time, as the server itself says. Real, and as noisy as the machine.
+    /// Microseconds of CPU time, from the server's `INFO`. As noisy as the machine.
     CpuTime,
-    /// Instructions, counted by callgrind. The same on every run, however busy the machine is.
+    /// Instructions, counted by callgrind. The same on every run, also on a busy machine.
     Instructions,
 }
 
 impl Gauge {
-    /// What the server is started under.
+    /// The program that runs the server.
     pub fn wrapper(self) -> Vec<String> {
         match self {
             Self::CpuTime => Vec::new(),
-            // Started with counting switched off, so that filling the server with keys does not take forever.
+            // Counting starts switched off, as it would make filling the server with keys very slow.
             Self::Instructions => {
                 ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file={folder}/counts"]
                     .map(str::to_owned)
@@ -29,11 +29,11 @@ impl Gauge {
         }
     }
 
-    /// What the server is set to.
+    /// The configuration of the server.
     pub fn settings(self) -> &'static [&'static str] {
         match self {
             Self::CpuTime => &[],
-            // What the server does by itself it does by the clock, and would count for more on a busy machine.
+            // Background work depends on the clock, and would count for more on a busy machine.
             Self::Instructions => &["--hz", "1", "--dynamic-hz", "no"],
         }
     }
@@ -45,7 +45,7 @@ impl Gauge {
         }
     }
 
-    /// A meter of this kind on a server that was started under [`Self::wrapper`].
+    /// A gauge of this kind on a server that runs in [`Self::wrapper`].
     pub fn on(self, server: &Server) -> Meter {
         Meter { gauge: self, pid: server.pid().to_string(), folder: server.folder().to_owned() }
     }
@@ -59,7 +59,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The cost of what `work` makes the server do.
+    /// The server's cost of `work`.
     pub fn measure(&self, client: &mut Client, work: impl FnOnce(&mut Client)) -> f64 {
         match self.gauge {
             Gauge::CpuTime => {
@@ -93,7 +93,7 @@ fn callgrind(args: &[&str]) {
     assert!(done.success(), "callgrind_control {args:?} failed");
 }
 
-/// The instructions of the last dump. A dump starts the count afresh, and each has the next number.
+/// The instructions of the last dump. A dump resets the count, and dumps are numbered.
 fn newest_count(folder: &Path) -> f64 {
     let dump = |number: u32| -> PathBuf { folder.join(format!("counts.{number}")) };
     let newest = (1..=10_000).take_while(|&number| dump(number).exists()).last().expect("a dump");

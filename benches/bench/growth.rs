@@ -1,4 +1,4 @@
-//! Whether the cost of a request grows: with the number of keys, the limit, the cost, or the length of a log.
+//! Growth of the cost of a request: with the number of keys, the limit, the request's cost, or the length of a log.
 
 use crate::cases::{words, Algorithm, Case, Expected, Per, ALGORITHMS};
 use crate::common::Server;
@@ -8,10 +8,10 @@ use crate::progress::Progress;
 use crate::report::{Growth, Worst};
 
 const HOUR: u64 = 3_600_000_000;
-/// Requests at the same moment; no more than the shortest log has entries.
+/// Requests at the same time; at most the entries of the shortest log.
 const BATCH: usize = 10;
 
-/// Requests to each key, where there are always as many keys: no more than the smallest limit.
+/// Requests to each key in measurements with a fixed number of keys; at most the smallest limit.
 const VISITS: usize = 5;
 
 fn command(algorithm: &Algorithm, limit: u64, more: &str) -> Case {
@@ -21,7 +21,7 @@ fn command(algorithm: &Algorithm, limit: u64, more: &str) -> Case {
     Case { name, prime: request.clone(), request, expected: Expected::Allowed }
 }
 
-/// The commands on more and more keys, beside `INCR` on as many: more memory means more cache misses for both.
+/// The commands on more and more keys, and `INCR` on as many: more memory means more cache misses for both.
 pub fn with_keys(bench: &mut Bench, most: usize, requests: usize, progress: &Progress) -> Vec<Growth> {
     let sizes = [1_000, 10_000, 100_000, 1_000_000];
     let cases = std::iter::once(crate::cases::incr()).chain(ALGORITHMS.iter().map(|it| command(it, 1_000, "")));
@@ -40,7 +40,7 @@ pub fn with_keys(bench: &mut Bench, most: usize, requests: usize, progress: &Pro
     cases.map(grow).collect()
 }
 
-/// The commands with higher and higher limits. The log is measured apart, filled up to its limit.
+/// The commands with higher and higher limits. Logs are measured separately, as they are filled up to the limit.
 pub fn with_limit(bench: &mut Bench, requests: usize, progress: &Progress) -> Vec<Growth> {
     let grow = |algorithm: &Algorithm| Growth {
         name: format!("RL.{} allowed", algorithm.name),
@@ -73,8 +73,7 @@ pub fn with_cost(bench: &mut Bench, requests: usize, progress: &Progress) -> Vec
     ALGORITHMS.iter().map(grow).collect()
 }
 
-/// A log that is full all the time: with every request that comes one leaves the window. And the same requests denied,
-/// on a log that is full.
+/// Requests to a full log, of which each drops the oldest entry; and denied requests to a full log.
 pub fn with_log_length(gauge: Gauge, requests: usize, progress: &Progress) -> Vec<Growth> {
     let mut server = Server::with_clock_under(&gauge.wrapper(), gauge.settings());
     let (mut client, meter) = (server.connect(), gauge.on(&server));
@@ -88,7 +87,7 @@ pub fn with_log_length(gauge: Gauge, requests: usize, progress: &Progress) -> Ve
             send_batch(&mut client, &request, 0..BATCH, Expected::Allowed);
             server.clock().advance_us(step);
         }
-        // Another step back, and the oldest have not left yet.
+        // One step back, where the oldest entries still count.
         let now = server.clock().now();
         server.clock().set(now - step);
         let cost = meter.measure(&mut client, |client| {
@@ -112,8 +111,8 @@ pub fn with_log_length(gauge: Gauge, requests: usize, progress: &Progress) -> Ve
     vec![growth("allowed", allowed), growth("denied", denied)]
 }
 
-/// The dearest single requests to a log of a million entries, in microseconds as the server counts them. Each is looked
-/// at several times, and the least counts: what a busy machine adds is not the request's.
+/// The most expensive requests to a log of a million entries, in microseconds by the server's statistics. Each is
+/// measured several times, and the least counts, as a busy machine adds to the others.
 pub fn worst_on_a_long_log(progress: &Progress) -> Vec<Worst> {
     let mut server = Server::with_clock(&[]);
     let cases = [
@@ -129,7 +128,7 @@ pub fn worst_on_a_long_log(progress: &Progress) -> Vec<Worst> {
     cases.map(worst).into()
 }
 
-/// What a request with these options takes, so much later than the log was filled.
+/// The time of a request with these options, this long after the log was filled.
 fn micros_on_a_long_log(server: &mut Server, options: &str, later: u64) -> u64 {
     const LENGTH: usize = 1_000_000;
     let mut client = server.connect();
@@ -141,7 +140,7 @@ fn micros_on_a_long_log(server: &mut Server, options: &str, later: u64) -> u64 {
         send_batch(&mut client, &filling, 0..100, Expected::Allowed);
         server.clock().set(start + batch * (HOUR / 2) / batches);
     }
-    // The server measures with the same clock.
+    // The server measures with the test clock, so it must run.
     server.clock().run_from(start + HOUR / 2 + later);
     client.get::<()>("CONFIG RESETSTAT");
     client.limit(&format!("RL.SLIDINGLOG log {LENGTH} 1h {options}"));

@@ -1,4 +1,4 @@
-//! What a client waits for an answer, when many ask one question at a time.
+//! The latency of replies for many clients, without pipelining.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -9,12 +9,12 @@ use crate::cases::{Case, Expected};
 use crate::common::{Client, Server};
 use crate::gauge::{Gauge, Meter};
 
-/// Requests that are sent at once.
+/// Requests in a pipeline.
 const BATCH: usize = 100;
-/// A step through the keys that meets each once, in no order that memory knows.
+/// A stride through the keys that visits each once, in an order without locality.
 const STRIDE: usize = 7_919;
 
-/// A server, and a way to measure what a request costs it.
+/// A server and a gauge for the cost of requests.
 pub struct Bench {
     pub server: Server,
     pub client: Client,
@@ -29,7 +29,7 @@ impl Bench {
         Self { server, client, meter }
     }
 
-    /// The cost of one of so many requests to live keys.
+    /// The average cost of `requests` requests to existing keys.
     pub fn cost(&mut self, case: &Case, keys: usize, requests: usize) -> f64 {
         self.client.get::<()>("FLUSHALL");
         if case.expected == Expected::Denied {
@@ -41,8 +41,7 @@ impl Bench {
     }
 }
 
-/// Waits for the next minute if little is left of this one. Windows of a minute end with it, and what was denied would
-/// be allowed then.
+/// Waits for the next minute if this one is about to end, as its windows end too, and denied requests would be allowed.
 fn wait_for_room_in_the_minute() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a time");
     let left = 60 - now.as_secs() % 60;
@@ -51,12 +50,12 @@ fn wait_for_room_in_the_minute() {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // far from what a float cannot hold
+#[allow(clippy::cast_precision_loss)] // far below 2^53
 pub fn per_request(total: f64, requests: usize) -> f64 {
     total / requests as f64
 }
 
-/// Sends so many requests to one key after the other, and over again.
+/// Sends `requests` requests to the keys in turn.
 pub fn send(client: &mut Client, request: &[String], keys: usize, requests: usize, expected: Expected) {
     let mut sent = 0;
     while sent < requests {
@@ -67,7 +66,7 @@ pub fn send(client: &mut Client, request: &[String], keys: usize, requests: usiz
     }
 }
 
-/// Sends a request to each of the keys with these numbers, at once.
+/// Sends a request to each of these keys in a pipeline.
 pub fn send_batch(client: &mut Client, request: &[String], numbers: impl Iterator<Item = usize>, expected: Expected) {
     let mut packed = Vec::new();
     let mut count = 0;

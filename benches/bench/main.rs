@@ -1,7 +1,8 @@
-//! What the module's commands cost a real server, beside plain writes and beside the scripts that they replace.
+//! The cost of the module's commands on a real server, compared with plain writes and with the scripts that they
+//! replace.
 //!
-//! `make bench` measures the server's CPU time, `make bench-instructions` its instructions; both print tables and
-//! write them as JSON, from which `picture` draws.
+//! `make bench` measures the server's CPU time, `make bench-instructions` its instructions. Both print tables and write
+//! them as JSON, from which `picture` is drawn.
 
 mod cases;
 #[path = "../../tests/common/mod.rs"]
@@ -25,13 +26,13 @@ use load::Bench;
 use progress::Progress;
 use report::{Cost, Report};
 
-/// What is measured, and how thoroughly.
+/// The extent of the measurements.
 struct Plan {
     gauge: Gauge,
     rounds: usize,
     keys: usize,
     requests: usize,
-    /// The most keys among which a request's cost is still looked at.
+    /// The highest number of keys.
     most_keys: usize,
     file: &'static str,
 }
@@ -44,7 +45,7 @@ const TIME: Plan = Plan {
     most_keys: 1_000_000,
     file: "docs/bench.json",
 };
-// Instructions hardly vary, neither from round to round nor with the number of keys.
+// Instructions hardly vary between rounds, or with the number of keys.
 const INSTRUCTIONS: Plan = Plan {
     gauge: Gauge::Instructions,
     rounds: 1,
@@ -55,11 +56,11 @@ const INSTRUCTIONS: Plan = Plan {
 };
 const PICTURE: &str = "docs/bench.svg";
 
-/// The parts of a run; all of them unless some are named.
+/// The parts of a run, all by default.
 const PARTS: [&str; 6] = ["costs", "aof", "growth", "latency", "memory", "worst"];
 
 fn main() -> ExitCode {
-    // Cargo adds an option of its own.
+    // Cargo adds an option.
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let (mode, parts) = args.split_first().map_or(("", &[][..]), |(mode, parts)| (mode.as_str(), parts));
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -80,7 +81,7 @@ fn main() -> ExitCode {
     if plan.gauge == Gauge::Instructions {
         print!("\n{}", targets::table(&report));
     }
-    // A part is no replacement for the whole.
+    // Only a full run replaces the files.
     if parts.is_empty() {
         report.write(&root.join(plan.file));
         println!("\nwritten: {}", plan.file);
@@ -145,7 +146,7 @@ fn server_version(bench: &mut Bench) -> String {
     }
 }
 
-/// What everything is compared with comes first.
+/// All cases, the plain writes first.
 fn plain_cases() -> Vec<Case> {
     vec![incr(), set_ex()]
 }
@@ -157,7 +158,7 @@ fn allowed_commands() -> impl Iterator<Item = Case> {
     })
 }
 
-/// By way of policies, and to several limits at once.
+/// Cases with policies, and with several limits.
 fn allowed_together() -> impl Iterator<Item = Case> {
     let checks = ALGORITHMS.iter().map(|algorithm| {
         let [allowed, _denied] = algorithm.check_cases();
@@ -188,7 +189,7 @@ fn all_cases(bench: &Bench) -> Vec<Case> {
     cases
 }
 
-/// Measures all cases in turn, so many times over.
+/// Measures all cases in turn, for several rounds.
 fn costs(plan: &Plan, bench: &mut Bench, progress: &Progress, cases: &[Case]) -> Vec<Cost> {
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
     for round in 1..=plan.rounds {

@@ -1,4 +1,4 @@
-//! The memory that a key takes.
+//! The memory of a key.
 
 use crate::cases::{Expected, Per, Request, ALGORITHMS};
 use crate::common::Server;
@@ -7,10 +7,10 @@ use crate::progress::Progress;
 use crate::report::Memory;
 
 const KEYS: usize = 100_000;
-/// A little less than the window of a minute, so that nothing leaves it.
+/// A little less than the window of a minute, so that all entries count.
 const SPAN: u64 = 59_000_000;
 
-/// What a plain key, the limiters and the scripts take, and logs of several lengths.
+/// The memory of a plain key, of the limiters and scripts, and of logs of several lengths.
 pub fn measure(progress: &Progress) -> Vec<Memory> {
     let mut server = Server::with_clock(&[]);
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ pub fn measure(progress: &Progress) -> Vec<Memory> {
         let sha: String = load_script(&server, algorithm.script);
         let lengths: &[usize] = if algorithm.name == "SLIDINGLOG" { &[3, 100, 1_000] } else { &[3] };
         for &length in lengths {
-            // As many requests for the long logs as for the short ones would take all day.
+            // Fewer keys for long logs, as filling them takes long.
             let keys = (KEYS * 10 / length).min(KEYS);
             let limit = length.max(100) as u64;
             let script = bytes_a_key(&mut server, &algorithm.script_call(&sha, limit, Per::Minute), keys, length);
@@ -45,7 +45,7 @@ pub fn load_script(server: &Server, script: &str) -> String {
     redis::from_redis_value(reply).expect("a digest")
 }
 
-/// What a key takes after so many requests, evenly spread over a minute.
+/// The memory of a key after this many requests, evenly spread over a minute.
 fn bytes_a_key(server: &mut Server, request: &Request, keys: usize, requests: usize) -> f64 {
     let mut client = server.connect();
     client.get::<()>("FLUSHALL");

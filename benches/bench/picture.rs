@@ -1,4 +1,4 @@
-//! The picture for the README, drawn from what was written.
+//! The picture for the README, drawn from the JSON file.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,19 +8,19 @@ use crate::cases::ALGORITHMS;
 use crate::report::Report;
 
 const WIDTH: f64 = 760.0;
-/// Where the bars begin, and how long the longest is: its figure stands behind it.
+/// The start of the bars, and the length of the longest, which is followed by its figure.
 const LEFT: f64 = 170.0;
 const LONGEST: f64 = 500.0;
 const BAR: f64 = 13.0;
 const GAP: f64 = 9.0;
 
-/// Readable on a light and on a dark page.
+/// Legible on light and on dark pages.
 const STYLE: &str = "text { font: 12px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 } \
     .figure { font-size: 11px } .plain { fill: #8c959f } .allowed { fill: #2f6fd0 } .denied { fill: #86b1ee } \
     .script { fill: #d9822b } \
     @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } }";
 
-/// Bars that belong together, under one name.
+/// A named group of bars.
 struct Group {
     name: String,
     bars: Vec<(&'static str, f64)>,
@@ -60,7 +60,7 @@ fn cost_groups(report: &Report) -> Vec<Group> {
 }
 
 fn memory_groups(report: &Report) -> Vec<Group> {
-    // A sorted set of a thousand would leave no room for anything else.
+    // Without the sorted set of a thousand entries, which would dwarf all other bars.
     let shown = report.memory.iter().filter(|row| !row.name.contains("1000"));
     let group = |row: &crate::report::Memory| {
         let class = if row.name.starts_with("RL.") { "allowed" } else { "plain" };

@@ -1,4 +1,4 @@
-//! A line that says what is being measured.
+//! A progress line.
 
 use std::io::Write;
 use std::time::Instant;
@@ -12,7 +12,7 @@ impl Progress {
         Self { started: Instant::now() }
     }
 
-    /// Replaces what the line says.
+    /// Replaces the text of the line.
     pub fn show(&self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
         eprint!("\r\x1b[K[{:2}:{:02}] {what}", seconds / 60, seconds % 60);

@@ -1,4 +1,4 @@
-//! What was found: as tables for people, and as JSON for whoever draws or compares it.
+//! The results, as tables in Markdown and as JSON.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that a run found.
+/// The results of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The server and its version.
     pub server: String,
-    /// What costs are counted in.
+    /// The unit of costs.
     pub unit: String,
-    /// How often each cost was measured.
+    /// How often each cost is measured.
     pub rounds: usize,
-    /// The requests, nobody listening: no replica, no append-only file.
+    /// The costs without replica and append-only file.
     pub costs: Vec<Cost>,
     /// The same with an append-only file.
     pub costs_with_aof: Vec<Cost>,
@@ -25,7 +25,7 @@ pub struct Report {
     pub worst_on_a_long_log: Vec<Worst>,
 }
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Cost {
     pub name: String,
@@ -36,11 +36,11 @@ pub struct Cost {
     pub to_incr: f64,
     /// The same to `SET … EX`.
     pub to_set: f64,
-    /// How many times dearer the script is, where there is one.
+    /// The ratio of the script's cost, if there is a script.
     pub script: Option<f64>,
 }
 
-/// What a key takes, and what the keys of the script take.
+/// The memory of a key, and of the script's keys.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Memory {
     pub name: String,
@@ -48,7 +48,7 @@ pub struct Memory {
     pub script: Option<f64>,
 }
 
-/// What clients wait, in microseconds.
+/// The latency in microseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Latency {
     pub name: String,
@@ -57,7 +57,7 @@ pub struct Latency {
     pub p99_9: f64,
 }
 
-/// What a request costs as something grows.
+/// The cost of a request as something grows.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Growth {
     pub name: String,
@@ -128,7 +128,7 @@ fn table<T>(text: &mut String, head: &str, rows: &[T], row: impl Fn(&T) -> Strin
     }
 }
 
-/// Three digits or so.
+/// About three digits.
 fn number(value: f64) -> String {
     if value < 100.0 {
         format!("{value:.2}")

@@ -1,4 +1,4 @@
-//! The figures that the module promises, and whether a run reached them.
+//! The performance targets, and whether a run meets them.
 
 use std::fmt::Write;
 
@@ -54,7 +54,7 @@ fn targets(report: &Report) -> Vec<Target> {
     for growth in &report.growth {
         let smallest = growth.costs.first().map_or(f64::NAN, |it| it.1);
         let dearest = growth.costs.iter().map(|it| it.1).fold(0.0, f64::max);
-        // A longer number takes a few more instructions to read and to write; that is not growth.
+        // Longer numbers take a few more instructions to parse and to write, which is not growth.
         targets.push(at_most(format!("{}: no growth with {}", growth.name, growth.with), dearest / smallest, 1.1));
     }
     for worst in &report.worst_on_a_long_log {
