@@ -1,4 +1,4 @@
-// An Express application whose requests are limited, with ioredis.
+// An Express application with rate limits, with ioredis.
 //
 //   PORT=3000 node app-ioredis.js
 
@@ -9,13 +9,12 @@ import { limit, PATIENCE, REDIS_URL } from "./ratelimit.js";
 import { serve } from "./serve.js";
 
 const redis = new Redis(REDIS_URL, {
-  // Also what ends requests whose connection breaks before the reply.
+  // Also ends requests whose connection breaks before the reply.
   commandTimeout: PATIENCE,
-  // While there is no connection, requests fail at once instead of being kept for later; and none is sent again, which
-  // could take twice from the limit.
+  // Without a connection requests fail at once. None is sent again, as it could count twice.
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
-  // A connection that leaves requests without a reply is given up.
+  // A connection without replies is closed.
   socketTimeout: 4 * PATIENCE,
   connectTimeout: 4 * PATIENCE,
   retryStrategy: (tries) => Math.min(tries * 50, 500),

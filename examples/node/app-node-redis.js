@@ -1,4 +1,4 @@
-// An Express application whose requests are limited, with node-redis.
+// An Express application with rate limits, with node-redis.
 //
 //   PORT=3000 node app-node-redis.js
 
@@ -10,17 +10,17 @@ import { serve } from "./serve.js";
 
 const redis = createClient({
   url: REDIS_URL,
-  // While there is no connection, requests fail at once instead of being kept for later.
+  // Without a connection requests fail at once.
   disableOfflineQueue: true,
-  // A connection that is silent, though it is pinged, is given up.
+  // A connection without replies to pings is closed.
   pingInterval: 2 * PATIENCE,
   socket: { connectTimeout: 4 * PATIENCE, socketTimeout: 4 * PATIENCE, reconnectStrategy: (tries) => Math.min(tries * 50, 500) },
 });
 redis.on("error", (error) => console.error(`redis: ${error.message}`));
-// Not awaited: the application starts without Redis too. It goes on trying, and gives up only when it ends.
+// Not awaited, so that the application also starts without Redis. The client retries until the application ends.
 redis.connect().catch(() => {});
 
-// The client bounds how long a command waits to be sent, not how long it waits for the reply.
+// The client limits the time in which a command is sent, but not the time until the reply.
 async function call(...words) {
   let timer;
   const tooLate = new Promise((_, reject) => {

@@ -1,24 +1,24 @@
-// Express middleware that limits requests with redis-ratelimit, for any client: what app-node-redis.js and
-// app-ioredis.js have in common.
+// Express middleware that limits requests with redis-ratelimit, for any client. Used by app-node-redis.js and
+// app-ioredis.js.
 
 import { parse } from "cookie";
 
 export const REDIS_URL = process.env.REDIS_URL ?? "redis://127.0.0.1:6379";
 
-// When Redis cannot be asked, "open" lets requests pass without a limit, and "closed" answers 503. An API is better
-// open, a login closed.
+// While Redis fails, "open" lets requests pass without a limit, and "closed" responds with 503. Choose "open" for an
+// API and "closed" for a login.
 const WHEN_REDIS_FAILS = process.env.WHEN_REDIS_FAILS ?? "open";
 if (!["open", "closed"].includes(WHEN_REDIS_FAILS)) {
   throw new Error(`WHEN_REDIS_FAILS must be open or closed, not ${WHEN_REDIS_FAILS}`);
 }
 
-// How long a request may wait for Redis, in milliseconds; the setting is in seconds.
+// How long a request may wait for Redis, in milliseconds; the variable is in seconds.
 export const PATIENCE = Number(process.env.PATIENCE ?? "0.5") * 1000;
 
-// A hundred at once for each user, refilled at a hundred a minute: from empty to full in 60 seconds.
+// Bursts of a hundred requests for each user, refilled at a hundred a minute, so in 60 seconds.
 const [CAPACITY, RATE, WINDOW] = ["100", "100/m", 60];
 
-// `call` sends a command to Redis, given its words, and returns a promise of the reply.
+// `call` sends a command, given its words, to Redis, and returns a promise of the reply.
 export function limit(call) {
   return async (req, res, next) => {
     let reply;
@@ -38,11 +38,10 @@ export function limit(call) {
   };
 }
 
-// The user, else the address that the request comes from.
+// The key of a request: its user, else its address.
 //
-// Whoever can choose a name can choose a limit: have the header and the cookie set by what knows the user, your gateway
-// or your login, and do not let clients make them up. Behind a proxy, use Express's "trust proxy" so that the address is
-// the client's.
+// Only your gateway or your login may set the header and the cookie: a client that can choose its name can evade its
+// limit. Behind a proxy, use Express's "trust proxy" so that the address is the client's.
 function who(req) {
   const user = req.get("X-User-Id") || parse(req.headers.cookie ?? "", { decode: String }).user_id;
   if (user) return `user:${user}`;

@@ -1,4 +1,4 @@
-// Serves an application until the process is told to end.
+// Serves an application until the process gets a signal to end.
 
 // `PORT` is a port of this machine, or the path of a Unix socket.
 export function serve(app, close) {

@@ -1,4 +1,4 @@
-//! How far the sliding counter is from the exact log: over random traffic, and with the worst of luck.
+//! The accuracy of the sliding counter, compared with the exact log: for random traffic, and in the worst case.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use super::outcome::{admitted, ask, in_last_window, most, quota, Outcome};
 use super::traffic::{self, SECOND};
 
 pub const WINDOW: Micros = 60 * SECOND;
-/// How many random requests of each kind there are.
+/// The number of random requests of each kind.
 pub const REQUESTS: usize = 200_000;
 
-/// All that was found out.
+/// The results.
 pub struct Findings {
-    /// One by one, and as many as the limit on average.
+    /// Single requests, on average at the limit.
     pub at_the_limit: Accuracy,
-    /// One by one, and half as many again.
+    /// Single requests, on average 50 % above the limit.
     pub above_the_limit: Accuracy,
-    /// One by one, and as many as a limit ten times as large.
+    /// Single requests, on average at a limit ten times as large.
     pub larger_limit: Accuracy,
-    /// In bursts, and as many as the limit on average.
+    /// Bursts, on average at the limit.
     pub bursts: Accuracy,
-    /// How many the counter had admitted in the last window, with the worst of luck, and the log.
+    /// The requests that the counter and the log admit in any window, in the worst case.
     pub unlucky: [Vec<(Micros, u64)>; 2],
 }
 
-/// What the counter and the log made of the same requests.
+/// The counter and the log with the same requests.
 pub struct Accuracy {
     pub limit: u64,
-    /// What the counter admitted.
+    /// The requests that the counter admitted.
     pub counter: Spread,
-    /// The share of requests that only one of them let through, in percent.
+    /// The percentage of requests on which they disagree.
     pub differing: f64,
-    /// How much more the counter let through in all, in percent.
+    /// How many more requests the counter admits, in percent.
     pub more: f64,
 }
 
-/// For how long there were so many in the last window: none, one, two, and so on.
+/// The time during which the last window has 0, 1, 2 … requests.
 pub struct Spread(pub Vec<Micros>);
 
 impl Findings {
@@ -56,7 +56,7 @@ impl Findings {
 }
 
 impl fmt::Display for Findings {
-    /// First what stands in the README, word for word; then all of it.
+    /// First the sentence of the README, then all figures.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at_the_limit, above_the_limit, larger_limit, bursts, unlucky } = self;
         let [steady, large, bursty] =
@@ -109,12 +109,12 @@ impl Accuracy {
         }
     }
 
-    /// How much the counter admitted in a window for 99 % of the time, in percent of the limit.
+    /// The 99th percentile of the counter's requests in a window, in percent of the limit.
     pub fn usually(&self) -> u64 {
         (100 * self.counter.usually()).div_ceil(self.limit)
     }
 
-    /// How much it admitted at most, in percent of the limit.
+    /// Their maximum, in percent of the limit.
     pub fn most(&self) -> u64 {
         (100 * self.counter.most()).div_ceil(self.limit)
     }
@@ -132,12 +132,12 @@ impl Spread {
         Self(times)
     }
 
-    /// The most that there ever were.
+    /// The maximum.
     pub fn most(&self) -> u64 {
         self.0.len() as u64 - 1
     }
 
-    /// How many there were at most for 99 % of the time.
+    /// The 99th percentile.
     pub fn usually(&self) -> u64 {
         let mut so_far = 0;
         let is_less = |time: &&Micros| {
@@ -147,7 +147,7 @@ impl Spread {
         self.0.iter().take_while(is_less).count() as u64
     }
 
-    /// The share of the time in which there were more than so many, in percent.
+    /// The percentage of the time with more than this many.
     pub fn above(&self, count: u64) -> f64 {
         let above: Micros = (0..).zip(&self.0).filter(|(it, _)| *it > count).map(|(_, time)| time).sum();
         percent(above, self.time())

@@ -1,4 +1,4 @@
-//! The same bursts through all five algorithms: what each admits, and when.
+//! The same bursts with all five algorithms.
 
 use limiter::{Algorithm, Quota};
 
@@ -8,12 +8,12 @@ use super::timeline::Timeline;
 use super::traffic::{self, SECOND};
 
 const TOP: f64 = 84.0;
-/// How high a lane is, and where its line is.
+/// The height of a lane, and the position of its line.
 const LANE: f64 = 74.0;
 const BASE: f64 = 42.0;
 const TIME: Timeline = Timeline { from: 6 * SECOND, to: 36 * SECOND, left: 196.0, right: WIDTH - MARGIN - 76.0 };
 
-/// The algorithms with their parameters, and what there is to be seen.
+/// The algorithms with their parameters and captions.
 fn algorithms() -> [(&'static str, Quota, [&'static str; 2]); 5] {
     let of = |algorithm, b| quota(algorithm, "10", b);
     [
@@ -63,7 +63,7 @@ fn heading(picture: &mut Picture, top: f64, name: &str, notes: [&str; 2]) {
     picture.text("note", MARGIN, top + BASE + 18.0, notes[1]);
 }
 
-/// Where windows start.
+/// The start of each window.
 fn boundaries(picture: &mut Picture, top: f64) {
     for x in [10, 20, 30].map(|second| TIME.x(second * SECOND)) {
         picture.line("base", (x, top + BASE - 26.0), (x, top + BASE + 26.0));

@@ -1,4 +1,5 @@
-//! Two limits around a boundary: the fixed window's double burst, and the sliding log, which knows no boundaries.
+//! Twice the limit around a boundary: the burst that a fixed window admits, and the sliding log, which has no
+//! boundaries.
 
 use limiter::{Algorithm, Micros};
 
@@ -10,7 +11,7 @@ use super::traffic::{self, SECOND};
 const LIMIT: u64 = 10;
 const WINDOW: Micros = 10 * SECOND;
 const TOP: f64 = 104.0;
-/// The line on which the requests are, and the one from which they are counted.
+/// The line of the requests, and the base line of their count.
 const BASE: f64 = TOP + 62.0;
 const ZERO: f64 = BASE + 194.0;
 
@@ -54,7 +55,7 @@ fn panel(picture: &mut Picture, algorithm: Algorithm, name: &str, left: f64) {
     time.steps(picture, "count", &counts, height);
 }
 
-/// Where so many are.
+/// The height of a count.
 fn height(count: u64) -> f64 {
     ZERO - 6.6 * number(count)
 }

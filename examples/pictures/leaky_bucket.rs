@@ -1,4 +1,4 @@
-//! Even spacing: how a leaky bucket holds requests, and what a token bucket of the same size does not hold.
+//! Even spacing: a leaky bucket delays requests, and a token bucket of the same size does not.
 
 use limiter::Algorithm;
 
@@ -8,7 +8,7 @@ use super::timeline::Timeline;
 use super::traffic::{self, SECOND};
 
 const TOP: f64 = 80.0;
-/// How high a panel is, and where in it requests come and leave.
+/// The height of a panel, and the lines on which requests come and leave.
 const PANEL: f64 = 150.0;
 const COME: f64 = 48.0;
 const LEAVE: f64 = 128.0;

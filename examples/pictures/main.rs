@@ -1,8 +1,8 @@
-//! Draws the pictures of the README from what the limiters decide, in virtual time: `make pictures`.
+//! Draws the pictures of the README from decisions of the limiters, on a virtual clock: `make pictures`.
 //!
-//! Requests are made up ([`traffic`]), the limiters of the module are asked ([`outcome`]), and their answers are drawn
-//! ([`svg`], [`timeline`]), each picture by a module of its own. It comes out the same on every machine: time is passed
-//! in, random numbers have a seed, and all arithmetic is exact or rounds alike everywhere.
+//! [`traffic`] makes requests, [`outcome`] sends them to the limiters, and a module for each picture draws the
+//! decisions with [`svg`] and [`timeline`]. The pictures are the same on every machine: time is passed in, random
+//! numbers have a seed, and all arithmetic is exact or rounds alike everywhere.
 
 mod accuracy;
 mod bursty;
@@ -19,7 +19,7 @@ use std::{env, fs};
 
 use accuracy::Findings;
 
-/// Where the pictures go, unless another folder is named.
+/// The default folder.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures");
 
 fn main() {

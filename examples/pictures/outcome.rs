@@ -1,25 +1,25 @@
-//! What becomes of requests: the limiters of the module, asked in virtual time.
+//! The decisions of the limiters, on a virtual clock.
 
 use limiter::{Algorithm, Limiter, Micros, Quota, Request};
 
-/// When the pictures begin: at the start of a minute, as windows do.
+/// The first moment of the pictures: the start of a minute, and so of windows.
 const START: Micros = 1_800_000_000_000_000;
 
-/// A request, and what it was told.
+/// A request and its decision.
 #[derive(Clone, Copy)]
 pub struct Outcome {
     pub came: Micros,
     pub allowed: bool,
-    /// When it goes ahead: at once, unless a leaky bucket says how long to hold it.
+    /// When it proceeds: at once, or after the delay of a leaky bucket.
     pub leaves: Micros,
 }
 
-/// The parameters of a command, written as there.
+/// The parameters of a command.
 pub fn quota(algorithm: Algorithm, a: &str, b: &str) -> Quota {
     Quota::parse(algorithm, a.as_bytes(), b.as_bytes()).expect("a quota")
 }
 
-/// Sends requests to a new limiter, at these times.
+/// Sends requests to a new limiter at these times.
 pub fn ask(quota: &Quota, traffic: &[Micros]) -> Vec<Outcome> {
     let mut limiter = Limiter::new(quota);
     let mut outcome = |came| {
@@ -34,8 +34,8 @@ pub fn admitted(outcomes: &[Outcome]) -> u64 {
     outcomes.iter().filter(|outcome| outcome.allowed).count() as u64
 }
 
-/// How many were admitted in the window that ends at a time, wherever that changes. One as old as the window no longer
-/// counts.
+/// The number of requests admitted in the last window, at each time when it changes. A request as old as the window
+/// does not count.
 pub fn in_last_window(outcomes: &[Outcome], window: Micros) -> Vec<(Micros, u64)> {
     let came: Vec<Micros> = outcomes.iter().filter(|outcome| outcome.allowed).map(|outcome| outcome.came).collect();
     let mut changes: Vec<Micros> = came.iter().flat_map(|&came| [came, came + window]).collect();

@@ -1,4 +1,4 @@
-//! How exact the sliding counter is: the spread of what it admits, and the worst that can happen.
+//! The accuracy of the sliding counter: the distribution of the requests in a window, and the worst case.
 
 use limiter::Micros;
 
@@ -10,13 +10,13 @@ use super::traffic::SECOND;
 
 const TOP: f64 = 110.0;
 const ROW: f64 = 80.0;
-/// Where the charts are; what is found stands to the right of them.
+/// The position of the charts, with the figures to their right.
 const LEFT: f64 = 188.0;
 const RIGHT: f64 = 528.0;
 const FIGURES: f64 = RIGHT + 20.0;
-/// How high the highest bar is.
+/// The height of the highest bar.
 const HIGHEST: f64 = 56.0;
-/// Every bar is for two percent of the limit, up to twice the limit.
+/// Each bar stands for two percent of the limit, up to twice the limit.
 const BARS: usize = 100;
 /// The chart of the worst case.
 const WORST: f64 = TOP + 4.0 * ROW + 50.0;
@@ -65,11 +65,11 @@ fn axis(picture: &mut Picture, bottom: f64) {
     picture.text("note middle", f64::midpoint(LEFT, RIGHT), TOP - 6.0, "limit");
 }
 
-/// A bar for the time that was spent with each two percent of the limit.
+/// A bar for the time spent within each two percent of the limit.
 fn spread(picture: &mut Picture, found: &Accuracy, base: f64) {
     let mut times = [0; BARS];
     for (count, time) in (0_u64..).zip(&found.counter.0) {
-        // A bar ends with what it is for: the limit itself is not too much.
+        // A bar includes its upper end, so the limit itself is not above the limit.
         let bar = (count * 50).div_ceil(found.limit).saturating_sub(1);
         times[usize::try_from(bar).expect("few")] += time;
     }

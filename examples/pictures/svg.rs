@@ -1,12 +1,12 @@
-//! The look that all pictures share: a card of its own on whatever page, in light and in dark, with the same marks.
+//! The common style of the pictures: a card with light and dark colours, and the same marks.
 
 use std::fmt::Write;
 
 pub const WIDTH: f64 = 760.0;
-/// Left free at either side.
+/// The margin at either side.
 pub const MARGIN: f64 = 24.0;
 
-/// Blue and orange can be told apart by everybody, and nothing is told by colour alone.
+/// Blue and orange are safe for colour blindness, and no information is in the colour alone.
 const STYLE: &str = "
 text { font: 12px system-ui, sans-serif; fill: #1f2328 }
 .title { font-size: 16px; font-weight: 600 }
@@ -43,27 +43,27 @@ text { fill: #e6edf3 }
 }
 ";
 
-/// What stands for a request.
+/// The mark of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// It comes.
+    /// A request.
     Request,
-    /// It goes ahead.
+    /// It is admitted, and proceeds.
     Dot,
-    /// It is let in, and held.
+    /// It is admitted, and delayed.
     Ring,
     /// It is denied.
     Cross,
 }
 
-/// A picture that is being drawn. Its texts are ours, and have nothing in them that would have to be escaped.
+/// A picture that is being drawn. Its texts are constants that need no escaping.
 pub struct Picture {
     head: String,
     body: String,
 }
 
 impl Picture {
-    /// Begins with a title, and a line or two below it. Who cannot see the picture is told the description.
+    /// Begins a picture with a title, and a line or two below it. The description is for screen readers.
     pub fn new(title: &str, lines: &[&str], description: &str) -> Self {
         let head = format!("<title>{title}</title>\n<desc>{description}</desc>\n");
         let mut picture = Self { head, body: String::new() };
@@ -74,7 +74,7 @@ impl Picture {
         picture
     }
 
-    /// The file, once all is drawn.
+    /// The finished file.
     pub fn finish(self, height: f64) -> String {
         let Self { head, body } = self;
         let (w, h) = (WIDTH - 1.0, height - 1.0);
@@ -93,7 +93,7 @@ impl Picture {
         self.path(class, &[from, to]);
     }
 
-    /// A line through all of these points.
+    /// A line through these points.
     pub fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         self.put(format_args!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")));
@@ -122,7 +122,7 @@ impl Picture {
         self.put(format_args!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius:.1}\"/>"));
     }
 
-    /// Says what the marks mean: each at its place.
+    /// The legend of the marks.
     pub fn legend(&mut self, y: f64, entries: &[(f64, Mark, &str)]) {
         for (x, mark, meaning) in entries {
             self.mark(*mark, *x, y - 4.0);

@@ -1,4 +1,4 @@
-//! Time runs from left to right: requests are marks on a line, and how many there were is a line of steps.
+//! Time runs from left to right: requests are marks on a line, and counts are a step line.
 
 use std::collections::HashMap;
 
@@ -10,11 +10,11 @@ use super::traffic::SECOND;
 
 /// Requests that come within this time are stacked.
 const TOGETHER: Micros = SECOND / 2;
-/// How far apart marks are in a stack, and the first of them from the line.
+/// The distance of marks in a stack, and of the first one from the line.
 const PITCH: f64 = 5.8;
 const FIRST: f64 = 5.0;
 
-/// A stretch of time, and where it is drawn.
+/// A range of time, and its position.
 #[derive(Clone, Copy)]
 pub struct Timeline {
     pub from: Micros,
@@ -24,13 +24,13 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Where a time is.
+    /// The position of a time.
     pub fn x(&self, time: Micros) -> f64 {
         let share = (number(time) - number(self.from)) / number(self.to - self.from);
         self.left + share * (self.right - self.left)
     }
 
-    /// A line from top to bottom every so often, with the time below it.
+    /// Vertical lines at intervals, with the times below them.
     pub fn grid(&self, picture: &mut Picture, every: Micros, top: f64, bottom: f64) {
         let first = self.from.div_ceil(every);
         for time in (first..=self.to / every).map(|line| line * every) {
@@ -40,14 +40,14 @@ impl Timeline {
         }
     }
 
-    /// Requests as they come.
+    /// Requests at the times when they come.
     pub fn requests(&self, picture: &mut Picture, traffic: &[Micros], base: f64) {
         picture.line("base", (self.left, base), (self.right, base));
         self.stacks(picture, traffic.iter().map(|&came| (came, Mark::Request)), base - FIRST, -PITCH);
     }
 
-    /// What became of requests: admitted ones above the line, denied ones below it. One that is held is a ring where it
-    /// came, and a dot where it goes ahead.
+    /// Admitted requests above the line, denied ones below it. A delayed request is a ring where it comes, and a dot
+    /// where it proceeds.
     pub fn outcomes(&self, picture: &mut Picture, outcomes: &[Outcome], base: f64) {
         picture.line("base", (self.left, base), (self.right, base));
         let (allowed, denied): (Vec<&Outcome>, Vec<&Outcome>) = outcomes.iter().partition(|outcome| outcome.allowed);
@@ -68,7 +68,7 @@ impl Timeline {
         }
     }
 
-    /// Counts that change at times, as a line of steps from one end to the other; `y` is where a count is.
+    /// Counts over time as a step line; `y` is the position of a count.
     pub fn steps(&self, picture: &mut Picture, class: &str, counts: &[(Micros, u64)], y: impl Fn(u64) -> f64) {
         let mut points = vec![(self.left, y(0))];
         let mut height = y(0);

@@ -1,4 +1,4 @@
-//! Made-up traffic: the times at which requests come, in microseconds from the beginning of a picture.
+//! Synthetic traffic: the times of requests, in microseconds from the beginning of a picture.
 
 use std::iter;
 
@@ -7,22 +7,22 @@ use limiter::Micros;
 
 pub const SECOND: Micros = 1_000_000;
 
-/// So many requests, evenly spaced from one time up to another, in milliseconds.
+/// `count` evenly spaced requests from one time up to another, in milliseconds.
 fn even(count: u64, from: u64, to: u64) -> impl Iterator<Item = Micros> {
     (0..count).map(move |i| (from + (to - from) * i / count) * 1_000)
 }
 
-/// A burst just before the tenth second, where a window of ten seconds starts, and one just after it.
+/// A burst just before the tenth second, where a window of ten seconds starts, and one just after.
 fn around_ten() -> impl Iterator<Item = Micros> {
     even(12, 8_000, 9_500).chain(even(12, 10_500, 12_000))
 }
 
-/// Two bursts, and then two a second for a while.
+/// Two bursts, and then two requests a second.
 pub fn bursty() -> Vec<Micros> {
     around_ten().chain(even(20, 15_000, 25_000)).collect()
 }
 
-/// Two bursts, and the start of a window between them.
+/// Two bursts with the start of a window between them.
 pub fn around_a_boundary() -> Vec<Micros> {
     around_ten().collect()
 }
@@ -32,13 +32,13 @@ pub fn three_bursts() -> Vec<Micros> {
     even(5, 1_000, 2_000).chain(even(14, 8_000, 10_800)).chain(even(6, 15_000, 16_200)).collect()
 }
 
-/// What is worst for the counter: a whole limit at the very end of a window, and then more than it lets through.
+/// The worst case for the counter: the limit at the very end of a window, and then more than it admits.
 pub fn unlucky(limit: u64, window: Micros) -> Vec<Micros> {
     let at_the_end = (window - limit)..window;
     at_the_end.chain(even(20 * limit, window / 1_000, 3 * window / 1_000)).collect()
 }
 
-/// Requests that know nothing of each other, one by one, this long apart on average.
+/// Independent single requests, at this interval on average.
 pub fn steady(rng: &mut Rng, apart: Micros) -> impl Iterator<Item = Micros> + use<'_> {
     iter::repeat_with(move || random_gap(rng, apart)).scan(0, |now, gap| {
         *now += gap;
@@ -46,7 +46,7 @@ pub fn steady(rng: &mut Rng, apart: Micros) -> impl Iterator<Item = Micros> + us
     })
 }
 
-/// So many requests, this long apart on average, but in bursts of 1 to 59, a tenth of a second apart.
+/// `count` requests at this interval on average, in bursts of 1 to 59, a tenth of a second apart.
 pub fn random_bursts(rng: &mut Rng, apart: Micros, count: usize) -> Vec<Micros> {
     let mut requests = Vec::new();
     let mut start = 0;
@@ -60,8 +60,8 @@ pub fn random_bursts(rng: &mut Rng, apart: Micros, count: usize) -> Vec<Micros> 
     requests
 }
 
-/// An exponentially distributed time, found by comparing random numbers, as logarithms differ from machine to machine.
-/// (Von Neumann's way: a run of falling numbers that begins with x has an odd length with the probability e^-x.)
+/// An exponentially distributed time, by comparisons of random numbers, as logarithms differ between machines. (Von
+/// Neumann's method: a run of falling numbers that begins with x has an odd length with the probability e^-x.)
 fn random_gap(rng: &mut Rng, mean: Micros) -> Micros {
     let mut whole = 0;
     loop {

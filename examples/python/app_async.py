@@ -1,4 +1,4 @@
-"""A FastAPI application whose requests are limited, with redis-py's asyncio client.
+"""A FastAPI application with rate limits, with redis-py's asyncio client.
 
     uvicorn app_async:app
 """
@@ -12,8 +12,8 @@ from redis.backoff import NoBackoff
 
 from ratelimit import PATIENCE, REDIS_URL, limit
 
-# When all connections are busy, a request waits for one; the usual pool would raise an error. There are no retries: one
-# could take twice from the limit.
+# When all connections are busy, a request waits for one, where the default pool raises an error. There are no retries,
+# as a command could count twice.
 pool = BlockingConnectionPool.from_url(
     REDIS_URL,
     max_connections=50,

@@ -1,9 +1,9 @@
-"""A FastAPI application whose requests are limited, with redis-py's ordinary client.
+"""A FastAPI application with rate limits, with redis-py's blocking client.
 
     uvicorn app_sync:app
 
-Blocking calls are made in threads, of which FastAPI has forty. While Redis hangs, each of them waits for as long as
-PATIENCE says, and further requests wait for a thread; app_async.py has no such bound.
+Blocking calls run in FastAPI's forty threads. While Redis hangs, each thread waits for up to PATIENCE seconds, and
+further requests wait for a thread. app_async.py has no such bottleneck.
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from redis.retry import Retry
 
 from ratelimit import PATIENCE, REDIS_URL, limit
 
-# There are no retries: one could take twice from the limit.
+# There are no retries, as a command could count twice.
 redis = Redis.from_url(
     REDIS_URL, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
 )

@@ -1,8 +1,7 @@
-"""A queue of jobs in Redis that loses none: what mail_worker.py and llm_worker.py have in common.
+"""A reliable queue of jobs in Redis. Used by mail_worker.py and llm_worker.py.
 
-A job that is being worked on is kept in a list of its worker until it is done. So after a crash the worker of the same
-name finds it there; a job is done at least once. One that makes no sense is set aside in `{name}:failed`. Jobs have to differ
-from each other.
+A worker keeps its job in a list until it is done, and finds it there after a crash, by its name. So each job is done at
+least once. Invalid jobs are set aside in `{name}:failed`. All jobs must differ.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
 UPSTREAM = os.environ.get("UPSTREAM", "http://127.0.0.1:8000/")
 WORKER = os.environ.get("WORKER") or sys.exit("WORKER must be a name that is only this worker's, and stays so over restarts")
 
-# Without Redis there are neither jobs nor limits: whatever is asked of it waits until it is back.
+# Commands wait until Redis is back, as there are no jobs and no limits without it.
 redis = Redis.from_url(REDIS_URL, decode_responses=True, retry=Retry(ConstantBackoff(0.2), -1))
 
 
@@ -33,18 +32,18 @@ class Queue:
         self.waiting, self.taken, self.failed = f"{name}:jobs", f"{name}:taken:{worker}", f"{name}:failed"
 
     async def take(self) -> str:
-        """The job that was not finished, else the next one."""
-        # Read from the list even if it was just moved there: a move whose reply was lost is tried again, and takes two.
+        """The job that is not done yet, else the next one."""
+        # Read from the list after a move too: a move whose reply is lost is retried, and then moves two jobs.
         while (job := await redis.lindex(self.taken, 0)) is None:
             await redis.blmove(self.waiting, self.taken, 1, "LEFT", "RIGHT")
         return job
 
     async def put_back(self) -> None:
-        """Leaves the job for later, behind all others."""
+        """Puts the job at the end of the queue."""
         await redis.lmove(self.taken, self.waiting, "LEFT", "RIGHT")
 
     async def set_aside(self) -> None:
-        """Leaves the job for somebody to look at."""
+        """Moves the job to the list of failed jobs."""
         await redis.lmove(self.taken, self.failed, "LEFT", "RIGHT")
 
     async def done(self, job: str) -> None:
@@ -52,15 +51,15 @@ class Queue:
 
 
 async def run(name: str, at_once: int, work: Callable[[Queue, str], Awaitable[None]]) -> None:
-    """Works on the jobs of the queue, several at once, until the process is ended."""
+    """Works on the jobs of the queue, several concurrently, until the process ends."""
 
     async def loop(queue: Queue) -> None:
         while True:
             try:
                 await attempt(queue, await queue.take())
             except RedisError as error:
-                # Out of memory, say, or a replica now. The job is still taken, and is tried again.
-                log.warning("Redis refuses: %s", error)
+                # Redis may be out of memory or a replica, for example. The job is still taken, and is retried.
+                log.warning("Redis replied with an error: %s", error)
                 await asyncio.sleep(1)
 
     async def attempt(queue: Queue, job: str) -> None:
@@ -69,8 +68,8 @@ async def run(name: str, at_once: int, work: Callable[[Queue, str], Awaitable[No
         except RedisError:
             raise
         except Exception:
-            # One bad job is no reason to stop, and would fail after a restart too.
-            log.exception("this job fails, and is set aside: %s", job)
+            # An invalid job would fail again, so it must not stop the worker.
+            log.exception("the job failed and is set aside: %s", job)
             await queue.set_aside()
 
     print(f"{WORKER} waits for Redis", flush=True)

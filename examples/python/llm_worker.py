@@ -1,9 +1,9 @@
-"""Asks a language model, with a budget of tokens for each team: reserves an estimate first, and settles afterwards.
+"""Calls a language model with a token budget for each team: reserves an estimate first, and settles it afterwards.
 
     redis-cli RPUSH llm:jobs '{"id": 1, "team": "search", "prompt": "Why is the sky blue?", "max_tokens": 500}'
     UPSTREAM=https://model.example/v1/chat/completions WORKER=one python llm_worker.py
 
-Answers are pushed to llm:done. When Redis is away, the model is not asked.
+Results are pushed to llm:done. While Redis is down, the model is not called.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from jobs import REDIS_URL, UPSTREAM, Queue, redis, run
 
 log = logging.getLogger("llm")
 
-# For each team ten thousand tokens at once, and ten thousand a minute.
+# For each team bursts of ten thousand tokens, and ten thousand a minute.
 CAPACITY, RATE = 10_000, "10000/m"
 
 http = httpx.AsyncClient(timeout=60)
 
-# What is tried again because its reply was lost may have been done: to reserve or to charge twice is on the safe side,
-# to give back twice is not.
+# A command that is retried after a lost reply may run twice. That is safe for reservations and charges, but not for
+# refunds.
 redis_once = Redis.from_url(REDIS_URL, retry=Retry(NoBackoff(), 0))
 
 
@@ -44,14 +44,14 @@ class Job:
 
 
 async def take(team: str, tokens: int, *options: str) -> tuple[bool, int]:
-    """Takes tokens of the team; whether they were there, and otherwise how long to wait."""
+    """Takes tokens of the team; returns whether that was allowed, and otherwise the wait."""
     key = f"llm:{team}"
     reply = await redis.execute_command("RL.TOKENBUCKET", key, CAPACITY, RATE, "COST", tokens, *options)
     return reply[0] == 1, reply[3]
 
 
 async def reserve(team: str, tokens: int) -> bool:
-    """Waits until the tokens are there; not if they are more than the team can ever have."""
+    """Waits until the tokens are available; returns False if they are more than the capacity."""
     while True:
         allowed, retry_ms = await take(team, tokens)
         if allowed or retry_ms < 0:
@@ -66,22 +66,22 @@ async def settle(team: str, reserved: int, used: int) -> None:
         try:
             await redis_once.execute_command("RL.REFUND", f"llm:{team}", reserved - used)
         except RedisError as error:
-            log.warning("%d tokens of %s were not given back: %s", reserved - used, team, error)
+            log.warning("%d tokens of %s were not refunded: %s", reserved - used, team, error)
 
 
 async def ask(prompt: str, max_tokens: int) -> tuple[str, int]:
-    """What the model answers, and the tokens it used."""
+    """The answer of the model, and the tokens that it used."""
     question = {"messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens}
     answer = (await http.post(UPSTREAM, json=question)).raise_for_status().json()
     return answer["choices"][0]["message"]["content"], int(answer["usage"]["total_tokens"])
 
 
 async def answer(job: Job) -> dict:
-    # English has about four characters a token.
+    # A token has about four characters in English.
     estimate = len(job.prompt) // 4 + 1 + job.max_tokens
     if not await reserve(job.team, estimate):
         return {"error": "too large"}
-    # A model whose answer is lost or makes no sense may have worked for it.
+    # If the response is lost or invalid, the model may have used tokens.
     used = estimate
     try:
         text, used = await ask(job.prompt, job.max_tokens)

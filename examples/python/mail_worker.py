@@ -1,9 +1,9 @@
-"""Sends mails to a provider that wants them evenly spaced, ten a second, however many workers there are.
+"""Sends evenly spaced mails, ten a second in all workers together.
 
     redis-cli RPUSH mail:jobs 'first mail' 'second mail'
     UPSTREAM=https://provider.example/send WORKER=one python mail_worker.py
 
-The leaky bucket tells how long to hold each mail. When Redis is away nothing is sent: the jobs are there too.
+The leaky bucket returns the delay of each mail. While Redis is down nothing is sent, as the jobs are there too.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ async def turn() -> None:
         allowed, _, _, retry_ms, _, delay_ms = await redis.execute_command("RL.LEAKYBUCKET", "mail", 100, "10")
         if allowed:
             break
-        # A hundred are waiting already.
+        # A hundred mails are already waiting.
         await asyncio.sleep(retry_ms / 1000)
     await asyncio.sleep(delay_ms / 1000)
 
@@ -43,7 +43,7 @@ async def send(queue: Queue, mail: str) -> None:
 
 
 def is_final(error: httpx.HTTPError) -> bool:
-    """Whether the provider does not want this mail, so that it is of no use to send it again."""
+    """Whether the provider rejects this mail for good."""
     return isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (400, 404, 410, 413, 422)
 
 

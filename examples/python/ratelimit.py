@@ -1,4 +1,4 @@
-"""FastAPI middleware that limits requests with redis-ratelimit: what app_async.py and app_sync.py have in common."""
+"""FastAPI middleware that limits requests with redis-ratelimit. Used by app_async.py and app_sync.py."""
 
 import logging
 import os
@@ -9,8 +9,8 @@ from redis.exceptions import RedisError
 
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379")
 
-# When Redis cannot be asked, "open" lets requests pass without a limit, and "closed" answers 503. An API is better
-# open, a login closed.
+# While Redis fails, "open" lets requests pass without a limit, and "closed" responds with 503. Choose "open" for an API
+# and "closed" for a login.
 WHEN_REDIS_FAILS = os.environ.get("WHEN_REDIS_FAILS", "open")
 if WHEN_REDIS_FAILS not in ("open", "closed"):
     raise ValueError(f"WHEN_REDIS_FAILS must be open or closed, not {WHEN_REDIS_FAILS}")
@@ -18,18 +18,18 @@ if WHEN_REDIS_FAILS not in ("open", "closed"):
 # How long a request may wait for Redis, in seconds.
 PATIENCE = float(os.environ.get("PATIENCE", "0.5"))
 
-# A hundred at once for each user, refilled at a hundred a minute: from empty to full in 60 seconds.
+# Bursts of a hundred requests for each user, refilled at a hundred a minute, so in 60 seconds.
 CAPACITY, RATE, WINDOW = 100, "100/m", 60
 
 log = logging.getLogger("uvicorn.error")
 
 
-def limit(ask):
-    """The middleware. `ask` sends a command to Redis, given its words, and is awaited for the reply."""
+def limit(call):
+    """The middleware. `call` sends a command, given its words, to Redis, and returns an awaitable of the reply."""
 
     async def middleware(request: Request, call_next):
         try:
-            reply = await ask("RL.TOKENBUCKET", f"api:{who(request)}", CAPACITY, RATE)
+            reply = await call("RL.TOKENBUCKET", f"api:{who(request)}", CAPACITY, RATE)
         except RedisError as error:
             log.warning("Redis cannot be asked: %s", error)
             return await call_next(request) if WHEN_REDIS_FAILS == "open" else unavailable()
@@ -43,11 +43,10 @@ def limit(ask):
 
 
 def who(request: Request) -> str:
-    """The user, else the address that the request comes from.
+    """The key of a request: its user, else its address.
 
-    Whoever can choose a name can choose a limit: have the header and the cookie set by what knows the user, your
-    gateway or your login, and do not let clients make them up. Behind a proxy, run uvicorn with --forwarded-allow-ips
-    so that the address is the client's.
+    Only your gateway or your login may set the header and the cookie: a client that can choose its name can evade its
+    limit. Behind a proxy, run uvicorn with --forwarded-allow-ips so that the address is the client's.
     """
     if user := request.headers.get("X-User-Id") or request.cookies.get("user_id"):
         return f"user:{user}"
@@ -64,5 +63,5 @@ def unavailable() -> JSONResponse:
 
 
 def seconds(ms: int) -> int:
-    """Rounded up, so that nobody comes back too early."""
+    """Rounded up, so that no client retries too early."""
     return -(-ms // 1000)

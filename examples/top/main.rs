@@ -1,4 +1,4 @@
-//! A live view of what the module does on a running server: `make top`, or `cargo run --example top -- host:port`.
+//! A live view of the module's statistics on a running server: `make top`, or `cargo run --example top -- host:port`.
 
 mod rates;
 mod sample;
@@ -19,13 +19,13 @@ use watch::Watch;
 
 const DEFAULT: &str = "127.0.0.1:6379";
 const HELP: &str = "\
-Shows what redis-ratelimit does on a running server, anew every second; q, Esc and Ctrl-C quit.
+Shows what redis-ratelimit does on a running server, updated every second; q, Esc and Ctrl-C quit.
 
 usage: top [address]
 
 The address is host:port, or a URL such as redis://user:password@host:port; 127.0.0.1:6379 if there is none.";
 
-/// How soon news are shown, and how soon the program ends when it is asked to.
+/// How often the screen is updated, and a request to quit is noticed.
 const TICK: Duration = Duration::from_millis(100);
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whatever is wrong from the beginning is said without touching the terminal. Later on the server may come back.
+/// Errors at the start end the program before it takes over the terminal. Later the server may come back.
 fn run(address: &str) -> Result<(), String> {
     let mut server = Server::at(address)?;
     let address = server.address();
@@ -62,8 +62,8 @@ fn run(address: &str) -> Result<(), String> {
     show(Watch::new(address, sample), &server.watch()).map_err(|error| format!("the terminal: {error}"))
 }
 
-/// Shows what is known, and what becomes known, until somebody has seen enough.
-fn show(mut watch: Watch, news: &Receiver<Result<Sample, String>>) -> io::Result<()> {
+/// Shows the samples until the user quits.
+fn show(mut watch: Watch, samples: &Receiver<Result<Sample, String>>) -> io::Result<()> {
     let screen = Screen::take_over()?;
     let mut changed = true;
     loop {
@@ -75,10 +75,10 @@ fn show(mut watch: Watch, news: &Receiver<Result<Sample, String>>) -> io::Result
             Input::Resized => true,
             Input::None => false,
         };
-        match news.try_recv() {
-            Ok(news) => watch.hear(news),
+        match samples.try_recv() {
+            Ok(sample) => watch.record(sample),
             Err(TryRecvError::Empty) => continue,
-            Err(TryRecvError::Disconnected) => return Err(io::Error::other("nobody asks the server any more")),
+            Err(TryRecvError::Disconnected) => return Err(io::Error::other("the thread that takes samples has ended")),
         }
         changed = true;
     }

@@ -1,22 +1,22 @@
-//! How fast counts grow, from two samples.
+//! Rates, from the counters of two samples.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use super::sample::{Counts, Sample};
 
-/// What is shown of each algorithm and each policy.
+/// The rates of all algorithms and policies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
     pub algorithms: Vec<Rate>,
     pub policies: Vec<Rate>,
 }
 
-/// What is shown of one of them.
+/// The rates of one of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rate {
     pub name: String,
-    /// What was allowed and denied in a second; `None` as long as there is nothing to compare with.
+    /// Allowed and denied requests per second; `None` without an older sample.
     pub per_second: Option<Pace>,
     pub keys: u64,
 }
@@ -28,10 +28,10 @@ pub struct Pace {
 }
 
 impl Rates {
-    /// What happened since an older sample, which must be of the same server.
+    /// The rates since an older sample of the same server.
     pub fn between(old: Option<&Sample>, new: &Sample) -> Self {
         let elapsed = old.map(|old| new.taken.saturating_duration_since(old.taken));
-        // After a reset it was counted from zero, even where a count has caught up since.
+        // After a reset all counters start at zero, even if some are higher again.
         let old = old.map(|old| &old.stats).filter(|old| old.since_millis == new.stats.since_millis);
         let rates = |old: Option<&Vec<Counts>>, new| rates(old.map_or(&[], Vec::as_slice), new, elapsed);
         Self {
@@ -40,7 +40,7 @@ impl Rates {
         }
     }
 
-    /// All together.
+    /// The sum.
     pub fn total(&self) -> Option<Pace> {
         let all = self.algorithms.iter().chain(&self.policies);
         all.map(|rate| rate.per_second).try_fold(Pace::default(), |sum, pace| {
@@ -54,7 +54,7 @@ fn rates(old: &[Counts], new: &[Counts], elapsed: Option<Duration>) -> Vec<Rate>
     let old: HashMap<&str, &Counts> = old.iter().map(|counts| (counts.name.as_str(), counts)).collect();
     let elapsed = elapsed.filter(|elapsed| !elapsed.is_zero());
     let rate = |new: &Counts| {
-        // Whoever is new was counted from zero.
+        // New rows start at zero.
         let (allowed, denied) = old.get(new.name.as_str()).map_or((0, 0), |old| (old.allowed, old.denied));
         let per_second = elapsed.map(|elapsed| Pace {
             allowed: per_second(allowed, new.allowed, elapsed),
@@ -65,8 +65,8 @@ fn rates(old: &[Counts], new: &[Counts], elapsed: Option<Duration>) -> Vec<Rate>
     new.iter().map(rate).collect()
 }
 
-/// How fast a count grew. One that went down has been counted from zero in between.
-#[allow(clippy::cast_precision_loss)] // far from what a float cannot hold
+/// The rate of a counter. A counter that is lower now was reset.
+#[allow(clippy::cast_precision_loss)] // far below 2^53
 fn per_second(old: u64, new: u64, elapsed: Duration) -> f64 {
     new.checked_sub(old).unwrap_or(new) as f64 / elapsed.as_secs_f64()
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::super::sample::{Ranking, Stats};
     use super::*;
 
-    /// A sample of so many milliseconds later, with the counts of one algorithm and of policies.
+    /// A sample at a time in milliseconds, with the counters of one algorithm and of policies.
     fn sample(start: Instant, millis: u64, allowed: u64, policies: &[(&str, u64)]) -> Sample {
         let counts = |name: &str, allowed| Counts { name: name.to_owned(), allowed, denied: allowed / 2, keys: 1 };
         let stats = Stats {
@@ -91,7 +91,7 @@ mod tests {
         Sample { taken, stats, denied: Ok(Ranking::default()), memory: Ok(0) }
     }
 
-    /// What was allowed and denied in a second, in the order of the rows.
+    /// Allowed and denied requests per second, in the order of the rows.
     fn paces(old: Option<&Sample>, new: &Sample) -> Vec<Option<(f64, f64)>> {
         let rates = Rates::between(old, new);
         let rows = rates.algorithms.iter().chain(&rates.policies);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_what_was_added_by_the_time_that_it_took() {
+    fn a_rate_is_the_increase_per_second() {
         let start = Instant::now();
         let old = sample(start, 0, 100, &[("login", 10)]);
         let new = sample(start, 2_000, 140, &[("login", 10)]);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_before_the_second_sample() {
+    fn there_are_no_rates_before_the_second_sample() {
         let start = Instant::now();
         let new = sample(start, 0, 1_000_000, &[("login", 5)]);
         assert_eq!(paces(None, &new), [None, None]);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_went_down_was_counted_from_zero() {
+    fn a_counter_that_is_lower_was_reset() {
         let start = Instant::now();
         let old = sample(start, 0, 1_000_000, &[("login", 1_000)]);
         let new = sample(start, 1_000, 6, &[("login", 2_000)]);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_reset_all_is_counted_from_zero() {
+    fn after_a_reset_all_counters_start_at_zero() {
         let start = Instant::now();
         let old = sample(start, 0, 10, &[("login", 10)]);
         let mut new = sample(start, 1_000, 40, &[("login", 12)]);

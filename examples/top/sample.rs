@@ -1,27 +1,26 @@
-//! What a server says of itself at one moment.
+//! A sample of a server's statistics.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use redis::{FromRedisValue, Value};
 
-/// All that is asked for at once.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// When the server answered.
+    /// When the server replied.
     pub taken: Instant,
     pub stats: Stats,
-    /// Or why the server does not tell.
+    /// The ranking, or the server's error.
     pub denied: Result<Ranking, String>,
-    /// The bytes that the server uses, or why it does not tell.
+    /// The server's used memory in bytes, or its error.
     pub memory: Result<u64, String>,
 }
 
-/// What `RL.STATS` replies with.
+/// The reply of `RL.STATS`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     pub version: String,
-    /// Since when it is counted, by the server's clock.
+    /// Since when requests are counted, by the server's clock.
     pub since_millis: u64,
     pub keys: u64,
     pub log_bytes: u64,
@@ -29,7 +28,7 @@ pub struct Stats {
     pub policies: Vec<Counts>,
 }
 
-/// What is counted of an algorithm or a policy.
+/// The counters of an algorithm or a policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     pub name: String,
@@ -38,21 +37,21 @@ pub struct Counts {
     pub keys: u64,
 }
 
-/// The keys that were denied most often in the last minute, as `RL.TOP` replies.
+/// The keys that were denied most often in the last minute, from the reply of `RL.TOP`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranking {
-    /// All denials, also of keys that are not there.
+    /// All denials, also of keys that are not listed.
     pub denials: u64,
-    /// By how much a count may be too high.
+    /// The error of the counts.
     pub error: u64,
-    /// The name of each, its count, and its database.
+    /// The keys with their names, counts and databases.
     pub keys: Vec<(Vec<u8>, u64, u32)>,
 }
 
 type Fields = HashMap<String, Value>;
 
 impl Stats {
-    /// Reads a reply of `RL.STATS`.
+    /// Parses a reply of `RL.STATS`.
     pub fn read(reply: Value) -> Result<Self, String> {
         let mut fields = read("RL.STATS", reply)?;
         Ok(Self {
@@ -67,7 +66,7 @@ impl Stats {
 }
 
 impl Counts {
-    /// Reads a map of maps, in its order.
+    /// Parses a map of maps, in its order.
     fn read_all(reply: Value) -> Result<Vec<Self>, String> {
         let rows = reply.into_map_iter().map_err(|reply| format!("a map was expected, not {reply:?}"))?;
         rows.map(|(name, fields)| {
@@ -84,7 +83,7 @@ impl Counts {
 }
 
 impl Ranking {
-    /// Reads a reply of `RL.TOP`.
+    /// Parses a reply of `RL.TOP`.
     pub fn read(reply: Value) -> Result<Self, String> {
         let mut fields = read("RL.TOP", reply)?;
         let mut fields: Fields = take(&mut fields, "last_minute")?;
@@ -96,7 +95,7 @@ impl Ranking {
     }
 }
 
-/// Finds the bytes in use in a reply of `INFO memory`.
+/// Parses the used memory from a reply of `INFO memory`.
 pub fn used_memory(info: &str) -> Result<u64, String> {
     let value = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
     value.and_then(|value| value.trim().parse().ok()).ok_or_else(|| "INFO has no used_memory".to_owned())
@@ -118,7 +117,7 @@ mod tests {
         Value::BulkString(text.as_bytes().to_vec())
     }
 
-    /// A map as it arrives by the older protocol, and as by the newer one.
+    /// A map as RESP2 and as RESP3 deliver it.
     fn maps<const N: usize>(fields: [(&str, Value); N]) -> [Value; 2] {
         let flat = fields.iter().flat_map(|(name, value)| [text(name), value.clone()]).collect();
         [Value::Array(flat), Value::Map(fields.map(|(name, value)| (text(name), value)).into())]
@@ -131,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn both_protocols_are_understood_and_rows_keep_their_order() {
+    fn both_protocols_are_parsed_and_rows_keep_their_order() {
         for protocol in [0, 1] {
             let row = |allowed, denied, keys| counts(allowed, denied, keys)[protocol].clone();
             let [algorithms, policies] =
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranking_is_that_of_the_last_minute_and_its_keys_are_any_bytes() {
+    fn the_ranking_is_of_the_last_minute_and_keys_may_be_any_bytes() {
         for protocol in [0, 1] {
             let ranking = |denials, key: &[u8]| {
                 let key = vec![Value::BulkString(key.to_vec()), Value::Int(denials), Value::Int(1)];
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error_that_names_it() {
+    fn a_reply_that_cannot_be_parsed_is_an_error_that_names_the_field() {
         assert_eq!(Stats::read(maps([])[0].clone()), Err("version is missing".to_owned()));
         let negative = maps([("version", text("1")), ("counted_since_ms", text("x"))])[0].clone();
         let error = Stats::read(negative).expect_err("an error");
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_in_use_is_found_among_the_rest() {
+    fn the_used_memory_is_found_among_other_fields() {
         let info = "# Memory\r\nused_memory_human:1.00M\r\nused_memory:1048576\r\nused_memory_rss:9\r\n";
         assert_eq!(used_memory(info), Ok(1_048_576));
         assert!(used_memory("# Memory\r\n").is_err());

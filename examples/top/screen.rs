@@ -1,4 +1,4 @@
-//! The terminal: taken over, drawn on, and given back as it was.
+//! The terminal: taken over, drawn on, and restored.
 
 use std::io::{self, Stdout, Write};
 use std::panic;
@@ -14,15 +14,15 @@ use crossterm::{execute, queue};
 /// Whether the terminal is taken over.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody wants the program to end, other than by a key.
+/// Whether a signal has asked the program to end.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// The terminal, for as long as it is taken over.
+/// The terminal while it is taken over.
 pub struct Screen {
     output: Stdout,
 }
 
-/// What somebody at the terminal did.
+/// An input of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
     None,
@@ -31,14 +31,14 @@ pub enum Input {
 }
 
 impl Screen {
-    /// Takes the terminal over. It is given back when this goes out of scope, and before a panic says anything.
+    /// Takes over the terminal. It is restored on drop, and before a panic prints its message.
     pub fn take_over() -> io::Result<Self> {
         let tell = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            give_back();
+            restore();
             tell(info);
         }));
-        heed_signals();
+        handle_signals();
         let mut screen = Self { output: io::stdout() };
         TAKEN.store(true, Ordering::Relaxed);
         terminal::enable_raw_mode()?;
@@ -46,11 +46,11 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Replaces all that is shown by lines that are made for a width and a height.
+    /// Replaces the screen by the lines that are made for its width and height.
     pub fn draw(&self, lines: impl FnOnce(usize, usize) -> Vec<String>) -> io::Result<()> {
         let (width, height) = terminal::size()?;
         let lines = lines(width.into(), height.into());
-        // Every place is written, and in one go: nothing old stays, and nothing flickers.
+        // Every cell is written, in one write, so that nothing flickers.
         let mut picture = Vec::new();
         for row in 0..height {
             let line = lines.get(usize::from(row)).map_or("", String::as_str);
@@ -64,11 +64,11 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        restore();
     }
 }
 
-/// Waits so long for somebody to do something.
+/// Waits for an input for at most this time.
 pub fn wait(patience: Duration) -> io::Result<Input> {
     let event = if event::poll(patience)? { Some(event::read()?) } else { None };
     Ok(match event {
@@ -83,17 +83,17 @@ pub fn wait(patience: Duration) -> io::Result<Input> {
     })
 }
 
-/// Once: to leave the other screen a second time would move the cursor over what has been said since.
-fn give_back() {
+/// Only once: leaving the alternate screen again would move the cursor over later output.
+fn restore() {
     if TAKEN.swap(false, Ordering::Relaxed) {
         let _ = execute!(io::stdout(), EnableLineWrap, Show, LeaveAlternateScreen);
         let _ = terminal::disable_raw_mode();
     }
 }
 
-/// Makes polite signals end the program as a key does. Not the one that says that the terminal is gone: then there is
-/// nothing to give back, and whoever reads on from it reads forever.
-fn heed_signals() {
+/// Makes termination signals quit the program like a key. Not SIGHUP: the terminal is gone then, and cannot be restored
+/// or read.
+fn handle_signals() {
     extern "C" fn end(_: libc::c_int) {
         ENDED.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The server that is watched.
+//! The connection to the server.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -8,11 +8,11 @@ use redis::{Client, Connection, FromRedisValue, RedisError, Value};
 
 use super::sample::{used_memory, Ranking, Sample, Stats};
 
-/// How long the server may take to answer.
+/// The timeout of a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often it is asked.
+/// The interval of samples.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How many keys are asked for: as many as any screen shows.
+/// The number of keys to request: as many as any screen shows.
 const KEYS: u32 = 100;
 
 pub struct Server {
@@ -21,7 +21,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes an address or a URL.
+    /// Parses an address or a URL.
     pub fn at(address: &str) -> Result<Self, String> {
         let url = if address.contains("://") { address.to_owned() } else { format!("redis://{address}") };
         let client = Client::open(url).map_err(|error| {
@@ -31,13 +31,13 @@ impl Server {
         Ok(Self { client, connection: None })
     }
 
-    /// Where it is, without the password.
+    /// The address without the password.
     pub fn address(&self) -> String {
         self.client.get_connection_info().addr().to_string()
     }
 
-    /// Asks once a second from now on, forever, and connects anew where it must. It happens in a thread of its own, so
-    /// that whoever waits for a server can still look at the keyboard.
+    /// Takes a sample every second, in a separate thread, so that the keyboard works while the server does not reply.
+    /// Reconnects after errors.
     pub fn watch(mut self) -> Receiver<Result<Sample, String>> {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || loop {
@@ -49,14 +49,14 @@ impl Server {
         receiver
     }
 
-    /// Asks once, or says why that fails.
+    /// Takes a sample.
     pub fn ask(&mut self) -> Result<Sample, String> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.connect().map_err(|error| reason(&error))?,
         };
         let sample = sample(&mut connection)?;
-        // After an error nobody knows what else is on its way.
+        // After an error a late reply may still arrive on this connection.
         self.connection = Some(connection);
         Ok(sample)
     }
@@ -82,7 +82,7 @@ fn sample(connection: &mut Connection) -> Result<Sample, String> {
     Ok(Sample { taken, stats, denied, memory: info.and_then(|info| used_memory(&info)) })
 }
 
-/// The inner error is the server's answer, after which one can go on.
+/// The inner error is a reply of the server, after which the connection is still usable.
 fn unless_refused<T: FromRedisValue>(reply: Result<T, RedisError>) -> Result<Result<T, String>, String> {
     match reply {
         Err(error) if error.code().is_none() => Err(reason(&error)),

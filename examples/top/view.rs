@@ -1,4 +1,4 @@
-//! What is shown, as lines that fit a screen. Keys may hold any bytes, so all that is not plain ASCII is escaped here.
+//! The view, as lines that fit the screen. Keys may contain any bytes, so all but printable ASCII is escaped here.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -7,39 +7,39 @@ use std::time::Duration;
 use super::rates::{Pace, Rate, Rates};
 use super::sample::{Ranking, Sample};
 
-/// From this height on, there is room for empty lines.
+/// The height from which on there are empty lines.
 const ROOMY: usize = 20;
-/// How wide a column of numbers is.
+/// The width of a column of numbers.
 const COLUMN: usize = 11;
-/// How wide the names beside them are, unless they need more or the screen has less.
+/// The usual width of the column of names.
 const NAME: usize = 24;
 const LEAST_NAME: usize = 14;
-/// What a line ends with that does not fit.
+/// The end of a line that is cut.
 const CUT: &str = "...";
 
-/// All that there is to show.
+/// The data of the view.
 pub struct Picture<'a> {
     pub address: &'a str,
     pub sample: &'a Sample,
     pub rates: &'a Rates,
-    /// For how long the server has not told anything, and why.
+    /// For how long the server has not replied, and why.
     pub lost: Option<(Duration, &'a str)>,
 }
 
-/// A title with rows below it, as many as there is room for.
+/// A title with rows below it, as many as fit.
 struct Section {
     title: String,
     rows: Vec<Vec<u8>>,
 }
 
 impl Picture<'_> {
-    /// At most so many lines of at most so many characters.
+    /// The lines of the view, within a height and a width.
     pub fn lines(&self, width: usize, height: usize) -> Vec<String> {
         let mut lines = vec![self.headline().into_bytes(), self.totals().into_bytes()];
         let gap = usize::from(height >= ROOMY);
         let mut room = height.saturating_sub(lines.len());
         let mut sections = self.sections(width);
-        // A title with nothing below it is of no use to anybody.
+        // No title without rows.
         sections.truncate(room / (gap + 2));
         room -= sections.len() * (gap + 1);
         let wanted: Vec<usize> = sections.iter().map(|section| section.rows.len()).collect();
@@ -95,7 +95,7 @@ impl Picture<'_> {
                 if *error > 0 {
                     let _ = write!(title, ", counts up to {error} too high");
                 }
-                // A database is shown as in redis-cli's prompt, where it is not the usual one.
+                // Databases other than 0 are shown as in redis-cli's prompt.
                 let place = |db: u32| if db == 0 { String::new() } else { format!("[{db}] ") };
                 let row = |(key, count, db): &(Vec<u8>, u64, u32)| {
                     [format!("{count:>COLUMN$}  {}", place(*db)).as_bytes(), key].concat()
@@ -114,7 +114,7 @@ impl Picture<'_> {
 }
 
 impl Section {
-    /// So many rows, and how many that is of all of them if there is room to say so.
+    /// The first rows, and a line with their number if not all of them fit.
     fn cut_to(mut self, shown: usize, width: usize) -> impl Iterator<Item = Vec<u8>> {
         let note = format!("   {shown} of {} shown", self.rows.len());
         if shown < self.rows.len() && self.title.len() + note.len() <= width {
@@ -124,7 +124,7 @@ impl Section {
     }
 }
 
-/// The busiest first, for there may not be room for all; equals in the order in which the server tells them.
+/// The busiest rows first; equal ones in the order of the server.
 fn table(title: &str, rates: &[Rate], names: usize) -> Section {
     let row = |name: &str, [allowed, denied]: [String; 2], keys: &str| {
         let name = cut(name, names);
@@ -144,7 +144,7 @@ fn busier(a: &Rate, b: &Rate) -> Ordering {
     requests(b).total_cmp(&requests(a)).then_with(|| b.keys.cmp(&a.keys))
 }
 
-/// Deals so many rows out, one by one, to all who want more.
+/// Distributes rows one by one among the sections that need more.
 fn share(wanted: &[usize], mut room: usize) -> Vec<usize> {
     let mut given = vec![0; wanted.len()];
     while room > 0 && given != wanted {
@@ -177,7 +177,7 @@ fn bytes(count: u64) -> String {
     }
 }
 
-/// Nothing that a terminal could take for anything but text.
+/// Text without control characters.
 pub fn plain(line: &[u8]) -> String {
     let escape = |&byte: &u8| match byte {
         b'\'' | b'"' => char::from(byte).to_string(),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_has_its_place() {
+    fn the_view_shows_all_sections() {
         let mut sample = sample(&[(b"user:42", 12), (b"user:7", 3)]);
         if let Ok(Ranking { keys, .. }) = &mut sample.denied {
             keys[1].2 = 12;
@@ -256,7 +256,7 @@ DENIED MOST IN THE LAST MINUTE: 15 denials
     }
 
     #[test]
-    fn the_busiest_come_first_and_those_that_do_not_fit_are_counted() {
+    fn the_busiest_rows_come_first_and_hidden_rows_are_counted() {
         let policy = |number: u32| rate(&format!("p{number}"), f64::from(number % 10), f64::from(number / 10), 0);
         let policies = (0..40).map(policy).chain([rate("idle", 0.0, 0.0, 9)]).collect();
         let lines = lines(&sample(&[]), &rates(policies), 80, 24);
@@ -270,7 +270,7 @@ DENIED MOST IN THE LAST MINUTE: 15 denials
     }
 
     #[test]
-    fn of_equals_those_with_more_keys_come_first_and_the_others_keep_their_order() {
+    fn equal_rows_are_sorted_by_keys_and_else_keep_their_order() {
         let policies = [("b", 1), ("a", 1), ("c", 2)].map(|(name, keys)| rate(name, 1.0, 1.0, keys)).into();
         assert_eq!(below(&lines(&sample(&[]), &rates(policies), 80, 24), "POLICY"), ["c", "b", "a"]);
     }
@@ -285,14 +285,14 @@ DENIED MOST IN THE LAST MINUTE: 15 denials
             for height in (0..30).chain([200]) {
                 let lines = lines(&sample, &rates, width, height);
                 assert!(lines.len() <= height && lines.iter().all(|line| line.len() <= width), "{width}x{height}");
-                // There is enough to fill it, unless there would be a title with nothing below it.
+                // The screen is full, unless a title would have no rows.
                 assert!(lines.len() == height.min(113) || height == 3, "{width}x{height}");
             }
         }
     }
 
     #[test]
-    fn a_small_screen_has_some_of_everything() {
+    fn a_small_screen_shows_rows_of_every_section() {
         let policies = (0..50).map(|number| rate(&format!("p{number}"), 1.0, 0.0, 0)).collect();
         let keys: Vec<_> = (0..50).map(|_| (b"key".as_slice(), 1)).collect();
         let lines = lines(&sample(&keys), &rates(policies), 47, 11);
@@ -303,7 +303,7 @@ DENIED MOST IN THE LAST MINUTE: 15 denials
     }
 
     #[test]
-    fn nothing_but_plain_text_reaches_the_terminal() {
+    fn only_printable_ascii_reaches_the_terminal() {
         let every: Vec<u8> = (0..=u8::MAX).collect();
         let mut sample = sample(&[(&every, 1), (b"\x1b[2J\r\n\x9b1mx", 1)]);
         sample.stats.version = "\x1b[1m\u{9b}".to_owned();
@@ -322,7 +322,7 @@ DENIED MOST IN THE LAST MINUTE: 15 denials
     }
 
     #[test]
-    fn what_the_server_does_not_tell_is_said() {
+    fn missing_data_is_reported() {
         let mut sample = sample(&[]);
         let shows = |sample: &Sample, rates: &Rates, text: &str| {
             let lines = lines(sample, rates, 120, 24);

@@ -1,4 +1,4 @@
-//! What is known of the server that is watched.
+//! The state of the watched server.
 
 use std::time::Instant;
 
@@ -8,10 +8,10 @@ use super::view::Picture;
 
 pub struct Watch {
     address: String,
-    /// What it said last.
+    /// The last sample.
     sample: Sample,
     rates: Rates,
-    /// Since when it has said nothing, and why.
+    /// Since when the server has not replied, and why.
     lost: Option<(Instant, String)>,
 }
 
@@ -20,11 +20,11 @@ impl Watch {
         Self { address, rates: Rates::between(None, &sample), sample, lost: None }
     }
 
-    /// Takes note of what the server says, or of why it says nothing.
-    pub fn hear(&mut self, news: Result<Sample, String>) {
+    /// Records a sample, or an error.
+    pub fn record(&mut self, news: Result<Sample, String>) {
         match news {
             Ok(sample) => {
-                // Whoever answers after a while may be another server, or count from zero.
+                // After an outage it may be another server, or one with reset counters.
                 let old = self.lost.is_none().then_some(&self.sample);
                 self.rates = Rates::between(old, &sample);
                 (self.sample, self.lost) = (sample, None);
@@ -50,7 +50,7 @@ mod tests {
     use super::super::sample::{Counts, Ranking, Stats};
     use super::*;
 
-    /// What a server says after so many seconds, of which it has allowed so much in all.
+    /// A sample at a time in seconds, with a number of allowed requests.
     fn sample(start: Instant, second: u64, allowed: u64) -> Sample {
         let policies = vec![Counts { name: "login".to_owned(), allowed, denied: 0, keys: 0 }];
         let stats = Stats { policies, ..Stats::default() };
@@ -68,26 +68,26 @@ mod tests {
         let mut watch = Watch::new("server:1".to_owned(), sample(start, 0, 1_000));
         assert_eq!(pace(&watch), None);
         for (second, allowed, expected) in [(1, 1_005, 5.0), (3, 1_025, 10.0), (4, 1_025, 0.0)] {
-            watch.hear(Ok(sample(start, second, allowed)));
+            watch.record(Ok(sample(start, second, allowed)));
             assert_eq!(pace(&watch), Some(Pace { allowed: expected, denied: 0.0 }));
         }
     }
 
     #[test]
-    fn whoever_comes_back_is_compared_with_nobody() {
+    fn the_first_sample_after_an_outage_has_no_rates() {
         let start = Instant::now();
         let mut watch = Watch::new("server:1".to_owned(), sample(start, 0, 1_000));
-        watch.hear(Ok(sample(start, 1, 1_005)));
+        watch.record(Ok(sample(start, 1, 1_005)));
         let before = pace(&watch);
-        watch.hear(Err("refused".to_owned()));
+        watch.record(Err("refused".to_owned()));
         let since = watch.lost.as_ref().map(|lost| lost.0);
-        watch.hear(Err("no route".to_owned()));
-        // What was seen last stays, and so does the time of the loss.
+        watch.record(Err("no route".to_owned()));
+        // The last sample stays, and so does the time of the loss.
         assert_eq!((pace(&watch), watch.lost.as_ref().map(|lost| lost.0)), (before, since));
         assert_eq!(watch.picture().lost.map(|lost| lost.1), Some("no route"));
-        watch.hear(Ok(sample(start, 9, 9_000_000)));
+        watch.record(Ok(sample(start, 9, 9_000_000)));
         assert_eq!((pace(&watch), watch.picture().lost), (None, None));
-        watch.hear(Ok(sample(start, 10, 9_000_001)));
+        watch.record(Ok(sample(start, 10, 9_000_001)));
         assert_eq!(pace(&watch), Some(Pace { allowed: 1.0, denied: 0.0 }));
     }
 }
