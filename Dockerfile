@@ -1,11 +1,11 @@
-# The official server image with the module, which every server that is started in it loads.
+# The official server image with the module, which its servers load.
 #
 #   docker build --tag redis-ratelimit .
 #   docker build --tag redis-ratelimit --build-arg SERVER=valkey/valkey:8 .
 #   docker run --rm --publish 127.0.0.1:6379:6379 redis-ratelimit --appendonly yes
 
-# Any image of Redis from 7.0 or Valkey from 7.2 on, if it is Debian 12 or later: what is built on Debian 12 needs a C
-# library that is not older, and Alpine has another.
+# Any image with Redis 7.0 or Valkey 7.2 or later on Debian 12 or later. The module needs Debian 12's C library or a
+# newer one, and Alpine has a different one.
 ARG SERVER=redis:8
 
 FROM rust:1.95-slim-bookworm AS build
@@ -14,8 +14,7 @@ RUN apt-get update && \
     rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-# What cargo fetched and built is kept from one build to the next, for other sources too, so the module itself is always
-# built anew.
+# The caches are kept between builds, also for other sources, so the module itself is always rebuilt.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
     touch src/lib.rs && \
@@ -23,7 +22,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     cp target/release/libredis_ratelimit.so /ratelimit.so
 
 FROM ${SERVER}
-# Not where Redis 8 looks for modules of its own: the server would be told twice to load it.
+# Not in the folder from which Redis 8 loads its own modules: the server would load it twice.
 COPY --from=build --chmod=755 /ratelimit.so /usr/lib/redis/modules/ratelimit.so
 COPY --chmod=755 packaging/docker-entrypoint /usr/local/bin/ratelimit-entrypoint
 ENTRYPOINT ["ratelimit-entrypoint"]
