@@ -119,6 +119,16 @@ impl Limiter {
     }
 
     /// Gives back up to `amount` of what is used; returns whether anything was used.
+    ///
+    /// ```
+    /// # use limiter::{Algorithm, Limiter, Quota, Request};
+    /// let quota = Quota::parse(Algorithm::SlidingLog, b"10", b"1h")?;
+    /// let (mut limiter, now) = (Limiter::new(&quota), 1_790_000_000_000_000);
+    /// limiter.request(&quota, Request::new(8, now))?;
+    /// assert!(limiter.refund(3, now));
+    /// assert_eq!(limiter.peek_current(1, now).remaining, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn refund(&mut self, amount: u64, now: Micros) -> bool {
         if let Form::Unpacked(unpacked) = &mut self.0 {
             return unpacked.refund(amount, now);

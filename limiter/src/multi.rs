@@ -43,6 +43,25 @@ pub trait Limits {
 /// Decides on a request. Takes its cost from all limits if all allow it or it is forced; otherwise nothing has changed.
 /// The decision of each limit goes to `decisions`, in their order.
 ///
+/// ```
+/// use limiter::{request_all, Algorithm, Limiter, PerLimit, Quota, Request};
+///
+/// let quotas = [
+///     Quota::parse(Algorithm::TokenBucket, b"10", b"1/s")?,
+///     Quota::parse(Algorithm::FixedWindow, b"2", b"1d")?,
+/// ];
+/// let mut limiters = quotas.each_ref().map(Limiter::new);
+/// let (mut decisions, now) = (PerLimit::new(), 1_790_000_000_000_000);
+/// let mut request = |cost| {
+///     request_all(&mut (&mut limiters[..], &quotas[..]), Request::new(cost, now), &mut decisions)
+/// };
+/// assert!(request(2).unwrap().allowed);
+/// // The window is used up: nothing is taken from the bucket either.
+/// assert!(!request(1).unwrap().allowed);
+/// assert_eq!(limiters[0].used(now), 2);
+/// # Ok::<(), limiter::ArgumentError>(())
+/// ```
+///
 /// # Errors
 /// When a limiter and its quota have different algorithms; nothing has changed then.
 pub fn request_all(

@@ -7,6 +7,21 @@ use crate::{
 };
 
 /// The value of a key. Most values are one allocation of 32 bytes.
+///
+/// ```
+/// use limiter::{Algorithm, Limiter, Quota, Request, Value};
+///
+/// let quota = Quota::parse(Algorithm::SlidingCounter, b"100", b"1m")?;
+/// let mut limiter = Limiter::new(&quota);
+/// limiter.request(&quota, Request::new(30, 1_790_000_000_000_000))?;
+///
+/// let value = Value::Limiter(limiter);
+/// let mut bytes = Vec::new();
+/// value.encode(&mut bytes);
+/// assert_eq!(Value::decode(&bytes)?, value);
+/// assert!(Value::decode(&bytes[1..]).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A single limiter.

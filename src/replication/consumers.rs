@@ -72,7 +72,7 @@ fn ask(ctx: &Context) -> bool {
     !none
 }
 
-/// Tells that the key has changed by `effect`, which is only built if there is somebody to receive it.
+/// Tells that the key has changed by `effect`, which is only built if there is a consumer.
 #[inline]
 pub fn changed<E: AsRef<[u8]>>(ctx: &Context, key: Arg<'_>, effect: impl FnOnce() -> E) {
     ctx.signal_modified(key);

@@ -18,6 +18,14 @@ const RATE_FORM: &str = "tokens per second such as 10 or 0.6, in up to 18 digits
 
 /// How fast a bucket refills: exactly `count` tokens every `period` microseconds, in lowest terms, so equal rates are
 /// equal values however they were written.
+///
+/// ```
+/// use limiter::Rate;
+///
+/// let rate = Rate::new(6, 10_000_000).unwrap();
+/// assert_eq!((rate.count(), rate.period()), (3, 5_000_000));
+/// assert_eq!(rate.to_string(), "36/m");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     count: u64,

@@ -16,7 +16,11 @@ const UNITS: [(&str, Micros); 7] = [
     ("us", 1),
 ];
 
-/// Displays a duration in the longest unit of which it is a whole number: `15m`, `500ms`.
+/// Displays a duration in the longest unit of which it is a whole number.
+///
+/// ```
+/// assert_eq!(limiter::DurationDisplay(90_000_000).to_string(), "90s");
+/// ```
 pub struct DurationDisplay(pub Micros);
 
 impl fmt::Display for DurationDisplay {

@@ -53,7 +53,16 @@ pub fn costs() -> impl Strategy<Value = u64> {
 }
 
 pub fn waits() -> impl Strategy<Value = i64> {
-    prop_oneof![4 => 0..3_000_i64, 4 => 0..500_000_i64, 3 => 0..5_000_000_i64, 1 => 0..7_200_000_000_i64, 3 => Just(0)]
+    // From `START` to a whole second, and from there to boundaries of windows.
+    let boundaries = select(vec![876_543, 1_000, 500_000, 1_000_000, 9_000_000, 10_000_000]);
+    prop_oneof![
+        4 => 0..3_000_i64,
+        4 => 0..500_000_i64,
+        3 => 0..5_000_000_i64,
+        2 => boundaries,
+        1 => 0..7_200_000_000_i64,
+        3 => Just(0),
+    ]
 }
 
 pub fn jumps() -> impl Strategy<Value = i64> {
