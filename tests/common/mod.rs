@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // every test program uses some of it
 
+pub mod aof;
 mod client;
 mod clock;
 pub mod cluster;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::common::aof::commands;
 use crate::common::traffic::{all_digests, send};
 use crate::common::{eventually, Server};
 
@@ -85,28 +86,6 @@ fn a_rewritten_file_can_be_piped_into_a_running_server() {
     // Loaded at a restart it is the same.
     server.restart();
     assert_eq!(all_digests(&mut server.connect()), expected);
-}
-
-/// The commands in a file of the append-only form.
-fn commands(mut file: &[u8]) -> Vec<Vec<&[u8]>> {
-    fn number(file: &mut &[u8], mark: u8) -> usize {
-        assert_eq!(file[0], mark);
-        let end = find(file, b"\r\n").expect("a line");
-        let number = std::str::from_utf8(&file[1..end]).expect("digits").parse().expect("a number");
-        *file = &file[end + 2..];
-        number
-    }
-    let mut commands = Vec::new();
-    while !file.is_empty() {
-        let words = (0..number(&mut file, b'*')).map(|_| {
-            let length = number(&mut file, b'$');
-            let word = &file[..length];
-            file = &file[length + 2..];
-            word
-        });
-        commands.push(words.collect());
-    }
-    commands
 }
 
 #[test]
