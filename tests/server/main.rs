@@ -14,6 +14,7 @@ mod config;
 mod corruption;
 mod crash;
 mod failover;
+mod fixtures;
 mod keyspace;
 mod loading;
 mod metrics;
