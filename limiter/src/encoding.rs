@@ -25,11 +25,11 @@ pub enum DecodeError {
     Corrupt,
     /// A later version of the module wrote them.
     UnsupportedVersion {
-        /// What has the version.
+        /// What the number is, such as `value encoding version`.
         what: &'static str,
-        /// The version.
+        /// The number.
         found: u64,
-        /// The latest version that can be read.
+        /// The latest number that can be read.
         supported: u64,
     },
 }
@@ -41,17 +41,17 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Corrupt => f.write_str("corrupt data"),
             Self::UnsupportedVersion { what, found, supported } => {
-                write!(f, "unsupported {what} version {found} (this module reads up to {supported})")
+                write!(f, "unsupported {what} {found} (this module reads up to {supported})")
             }
         }
     }
 }
 
 impl DecodeError {
-    /// Checks the version of what is about to be decoded. Versions start at 1.
+    /// Checks a version, or another number that only grows, of what is about to be decoded. Numbers start at 1.
     ///
     /// # Errors
-    /// When the version is unknown.
+    /// When the number is unknown.
     pub const fn check_version(what: &'static str, found: u64, supported: u64) -> Result<(), Self> {
         match found {
             0 => Err(Self::Corrupt),
@@ -82,7 +82,7 @@ impl Value {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let version = reader.byte().ok_or(DecodeError::Corrupt)?;
-        DecodeError::check_version("value encoding", version.into(), VALUE_VERSION.into())?;
+        DecodeError::check_version("value encoding version", version.into(), VALUE_VERSION.into())?;
         let value = decode_value(&mut reader, version).filter(|_| reader.is_at_end());
         value.ok_or(DecodeError::Corrupt)
     }

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn rdb_load(io: *mut RedisModuleIO, version: c_int) -> *mu
 /// Checks the encoding version that the server has stored for the type.
 pub(super) fn check_type_version(version: c_int) -> Result<(), DecodeError> {
     let version = u64::try_from(version).unwrap_or(0);
-    DecodeError::check_version("type encoding", version, TYPE_VERSION.unsigned_abs().into())
+    DecodeError::check_version("type encoding version", version, TYPE_VERSION.unsigned_abs().into())
 }
 
 /// Writes the commands that recreate the value.

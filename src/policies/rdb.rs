@@ -29,7 +29,7 @@ fn write(to: &mut impl RdbWriter, text: &str) {
 /// When it is corrupt, or of a later version.
 pub fn load(from: &mut impl RdbReader) -> Result<(), String> {
     let version = from.number().ok_or_else(|| DecodeError::Corrupt.to_string())?;
-    DecodeError::check_version("policies", version, POLICIES_VERSION).map_err(|error| error.to_string())?;
+    DecodeError::check_version("policies version", version, POLICIES_VERSION).map_err(|error| error.to_string())?;
     let loaded = from.bytes(|text| store::load_text(text).map_err(|error| error.to_string()));
     loaded.unwrap_or_else(|| Err(DecodeError::Corrupt.to_string()))
 }

@@ -68,7 +68,7 @@ impl Effect<'_> {
             DecodeError::check_version("effect kind", kind.into(), latest.into())?;
             return Err(DecodeError::Corrupt);
         };
-        DecodeError::check_version("effect", version.into(), known.version.into())?;
+        DecodeError::check_version("effect version", version.into(), known.version.into())?;
         if known == SET {
             return Value::decode(reader.rest()).map(Effect::Set);
         }
@@ -211,7 +211,7 @@ mod tests {
         let quota = Quota::parse(limiter::Algorithm::TokenBucket, b"10", b"1").expect("a quota");
         let effect = EffectBytes::take(&quota, 1, 1);
         for (index, byte, message) in [
-            (0, 6, "unsupported effect kind version 6 (this module reads up to 5)"),
+            (0, 6, "unsupported effect kind 6 (this module reads up to 5)"),
             (1, 2, "unsupported effect version 2 (this module reads up to 1)"),
             (1, 0, "corrupt data"),
             (2, 99, "corrupt data"),
