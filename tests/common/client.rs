@@ -4,13 +4,13 @@ use redis::{Connection, ConnectionLike, FromRedisValue, RedisError, Value};
 
 use super::{eventually, PATIENCE};
 
-/// A connection that takes commands as one types them.
+/// A connection for commands as text.
 pub struct Client {
     connection: Connection,
 }
 
 impl Client {
-    /// Connects to the server on this port; `None` if there is none.
+    /// Connects to the server on this port, if there is one.
     pub fn to(port: u16) -> Option<Self> {
         let client = redis::Client::open(("127.0.0.1", port)).expect("an address");
         let connection = client.get_connection().ok()?;
@@ -38,7 +38,7 @@ impl Client {
         redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{command}: {error}"))
     }
 
-    /// The replies to so many commands that are already in the form in which they are sent.
+    /// The replies to `count` packed commands.
     pub fn pipeline(&mut self, packed: &[u8], count: usize) -> Vec<Value> {
         self.connection.req_packed_commands(packed, 0, count).expect("replies")
     }
@@ -51,7 +51,7 @@ impl Client {
         redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// The integers with which a limiting command replies.
+    /// The integers that a request replies with.
     pub fn limit(&mut self, command: &str) -> Vec<i64> {
         self.get(command)
     }
@@ -69,7 +69,7 @@ impl Client {
         }
     }
 
-    /// Fields of `INFO`, all of the same moment; empty where there are none.
+    /// Fields of one `INFO`, empty if they are missing.
     pub fn infos<const N: usize>(&mut self, fields: [&str; N]) -> [String; N] {
         let info: String = self.get("INFO everything");
         let value = |field| info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -93,20 +93,20 @@ impl Client {
         value
     }
 
-    /// Waits until the server has finished what it writes to files, now or as soon as it can.
+    /// Waits until no save or rewrite is running or scheduled.
     pub fn wait_for_files(&mut self) {
         let under_way = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
         eventually("the files are written", || self.numbers(under_way) == [0; 3]);
     }
 
-    /// The major and minor version of a Valkey server; `None` if it is another.
+    /// The major and minor version of a Valkey server; `None` for Redis.
     pub fn valkey_version(&mut self) -> Option<(u32, u32)> {
         let version = self.info("valkey_version");
         let mut parts = version.split('.').map_while(|part| part.parse().ok());
         Some((parts.next()?, parts.next()?))
     }
 
-    /// What a key holds and when it expires: equal for equal keys on any server.
+    /// A digest of the value, and the expiry: equal for equal keys on any server.
     pub fn digest(&mut self, key: &str) -> (Vec<String>, i64) {
         (self.get(&format!("DEBUG DIGEST-VALUE {key}")), self.get(&format!("PEXPIRETIME {key}")))
     }

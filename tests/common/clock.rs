@@ -1,4 +1,4 @@
-//! The server's wall clock, held by the test.
+//! A test clock for servers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 
 use super::compile;
 
-/// The time that a held clock shows at first: midnight, so every window that divides a day starts then.
+/// The first time of a test clock: midnight, where every window that divides a day starts.
 pub const START: u64 = 20_718 * 86_400 * 1_000_000;
 
 const RUNS: i64 = 0;
 const STANDS: i64 = 1;
 
-/// A clock that stands still until the test moves it.
+/// A clock that stands still until the test sets it.
 pub struct Clock {
     file: File,
     path: PathBuf,
@@ -29,7 +29,7 @@ impl Clock {
         clock
     }
 
-    /// What the server needs in its environment.
+    /// The environment variables for the server.
     pub fn environment(&self) -> [(&'static str, PathBuf); 2] {
         [("LD_PRELOAD", library().to_owned()), ("TEST_CLOCK", self.path.clone())]
     }
@@ -44,13 +44,13 @@ impl Clock {
         self.write(STANDS, now.cast_signed());
     }
 
-    /// Sets the time, and lets it run on from there, so that the server can measure with it.
+    /// Sets the time, from which the clock runs on.
     pub fn run_from(&mut self, now: u64) {
         self.now = now;
         self.write(RUNS, now.cast_signed() - super::now().cast_signed());
     }
 
-    /// In one word, so that the server never sees a half of it.
+    /// In one word, so that the server never reads a partial value.
     fn write(&mut self, mode: i64, micros: i64) {
         self.file.write_all_at(&(micros << 1 | mode).to_ne_bytes(), 0).expect("the clock is set");
     }
@@ -64,7 +64,7 @@ impl Clock {
     }
 }
 
-/// The preload library, compiled once a test program.
+/// The preload library, compiled once for each test program.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| compile("clock"))

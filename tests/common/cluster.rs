@@ -1,4 +1,4 @@
-//! Clusters of real servers, and a client that follows them.
+//! Clusters of real servers, and a cluster client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -11,24 +11,24 @@ use super::{eventually, Client, Server, FREE_PORT, PATIENCE};
 
 pub const SLOTS: usize = 16_384;
 
-/// Nodes that share the slots evenly, and after them, in the same order, a replica of each if there are any.
+/// Primaries that share the slots evenly, and after them, in the same order, their replicas, if any.
 pub struct Cluster {
     pub nodes: Vec<Server>,
     pub primaries: usize,
 }
 
 impl Cluster {
-    /// A cluster in which nobody is expected to die, so that a busy machine does not look like it.
+    /// A cluster with a long node timeout, so that a busy machine causes no failover.
     pub fn start(primaries: usize, with_replicas: bool) -> Self {
         Self::with_settings(&[], primaries, with_replicas)
     }
 
-    /// As [`Self::start`], with nodes that have these settings.
+    /// As [`Self::start`], with arguments for the nodes.
     pub fn with_settings(settings: &[&str], primaries: usize, with_replicas: bool) -> Self {
         Self::launch(Duration::from_secs(30), settings, primaries, with_replicas)
     }
 
-    /// A cluster in which a node that is silent for so long is taken for dead.
+    /// A cluster with this node timeout.
     pub fn with_node_timeout(timeout: Duration, primaries: usize, with_replicas: bool) -> Self {
         Self::launch(timeout, &[], primaries, with_replicas)
     }
@@ -39,7 +39,7 @@ impl Cluster {
         let mut clients = cluster.connect();
         let buses: Vec<String> = clients.iter_mut().map(bus_port).collect();
         eventually("all nodes know each other", || {
-            // Once more, because a node that takes too long to answer is forgotten.
+            // Repeatedly, because a node that replies too late is forgotten.
             for (node, bus) in cluster.nodes.iter().zip(&buses).skip(1) {
                 let port = node.port.to_string();
                 if !clients[0].get::<String>("CLUSTER NODES").contains(&format!(":{port}@")) {
@@ -56,7 +56,7 @@ impl Cluster {
         for (primary, replica) in clients[primaries..].iter_mut().enumerate() {
             replica.get::<()>(&format!("CLUSTER REPLICATE {}", cluster.id(primary)));
         }
-        eventually("everybody knows who has what", || {
+        eventually("all nodes know the owners of all slots", || {
             clients.iter_mut().all(|client| {
                 let (info, nodes): (String, String) = (client.get("CLUSTER INFO"), client.get("CLUSTER NODES"));
                 ["cluster_state:ok", "cluster_slots_assigned:16384"].iter().all(|field| info.contains(field))
@@ -99,17 +99,16 @@ impl Cluster {
             source.call_bytes(&words).expect("keys are moved");
         }
         set_slot(&mut target, &format!("{slot} NODE {to_id}"));
-        // Or Redis 7.0 may remember of the new owner that it does not claim the slot, and take it away later.
+        // Otherwise Redis 7.0 may remember that the new owner does not claim the slot, and take it away later.
         drain(&mut self.alive());
         set_slot(&mut source, &format!("{slot} NODE {to_id}"));
         self.settle(slot, &to_id);
     }
 
-    /// Waits until the cluster is at rest, with this node as the slot's owner. Changed again before that, it may end with
-    /// two opinions and drop keys, whatever modules it has: a message from before the last change, or an election under
-    /// way, can make a slot look as if its old owner had it by a newer decision.
+    /// Waits until all nodes agree on the slot's owner. If a slot moves again before that, an old message or a running
+    /// election can restore its old owner on some nodes, and keys are lost, with or without modules.
     fn settle(&self, slot: usize, owner: &str) {
-        eventually("all agree on who has the slot", || {
+        eventually("all nodes agree on the owner of the slot", || {
             let mut alive = self.alive();
             drain(&mut alive);
             let views: Vec<_> = alive.iter_mut().filter_map(|client| View::of(client, slot)).collect();
@@ -117,22 +116,22 @@ impl Cluster {
         });
     }
 
-    /// Moves a slot as a stream, on servers that can do that: Valkey from 9 on.
+    /// Moves a slot as a stream, on Valkey 9 and later.
     pub fn stream_slot(&self, slot: usize, from: usize, to: usize) {
         let (mut source, to_id) = (self.nodes[from].connect(), self.id(to));
-        let given_up = |source: &mut Client| {
+        let failures = |source: &mut Client| {
             let migrations = source.get::<Vec<Value>>("CLUSTER GETSLOTMIGRATIONS");
             let texts = migrations.iter().map(|migration| format!("{migration:?}"));
             texts.filter(|text| text.contains("failed") || text.contains("cancelled")).count()
         };
-        // Valkey gives up a migration whose last step takes too long. On a busy machine that may happen, but not each time.
+        // Valkey cancels a migration whose last step takes too long, which may happen on a busy machine.
         let mut is_moved = false;
         for _ in 0..3 {
-            let before = given_up(&mut source);
+            let before = failures(&mut source);
             source.get::<()>(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {to_id}"));
             eventually("the migration ends", || {
                 is_moved = View::of(&mut source, slot).is_some_and(|view| view.owner == to_id);
-                is_moved || given_up(&mut source) > before
+                is_moved || failures(&mut source) > before
             });
             if is_moved {
                 break;
@@ -142,11 +141,11 @@ impl Cluster {
         self.settle(slot, &to_id);
     }
 
-    /// A client that knows the cluster.
+    /// A client of the cluster.
     pub fn client(&self) -> ClusterClient {
         let nodes = self.nodes.iter().map(|node| format!("redis://127.0.0.1:{}", node.port));
         let client = redis::cluster::ClusterClientBuilder::new(nodes)
-            // Or it would ask again, and be served twice.
+            // A retry after a timeout could be served twice.
             .response_timeout(PATIENCE)
             .connection_timeout(PATIENCE)
             .build()
@@ -156,7 +155,7 @@ impl Cluster {
     }
 }
 
-/// Tells a node who has a slot. Valkey wants its replicas to confirm that, and soon; on a busy machine they may be late.
+/// Sets the state of a slot. In Valkey replicas must confirm it, and may be late on a busy machine.
 fn set_slot(client: &mut Client, words: &str) {
     eventually("the slot is set", || match client.call(&format!("CLUSTER SETSLOT {words}")) {
         Ok(_) => true,
@@ -165,8 +164,8 @@ fn set_slot(client: &mut Client, words: &str) {
     });
 }
 
-/// Waits until nodes have received what they had to tell each other so far: once every one has answered, all of it is
-/// sent, and once they have again, it is read.
+/// Waits until the nodes have received all messages so far: after the first reply of all nodes they are sent, and after
+/// the second they are read.
 fn drain(nodes: &mut [Client]) {
     for _ in 0..2 {
         for node in &mut *nodes {
@@ -178,16 +177,16 @@ fn drain(nodes: &mut [Client]) {
 /// The cluster as a node sees it.
 #[derive(PartialEq, Eq)]
 struct View {
-    /// Who has the slot that was asked for.
+    /// The owner of the slot.
     owner: String,
-    /// The number of each primary's last decision. Of two that claim a slot, the one with the larger number has it.
+    /// The config epoch of each primary. Of two claims on a slot the one with the larger epoch wins.
     epochs: BTreeMap<String, u64>,
-    /// Whether a primary is dead and has no successor yet.
+    /// Whether a primary has failed and has no successor yet.
     is_headless: bool,
 }
 
 impl View {
-    /// `None` if the node does not answer.
+    /// `None` if the node does not reply.
     fn of(client: &mut Client, slot: usize) -> Option<Self> {
         let covers = |range: &&str| {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -211,14 +210,14 @@ impl View {
         Some(view)
     }
 
-    /// Whether no election is about to be held, or has ended in a draw.
+    /// Whether no election is pending or has ended in a draw.
     fn is_calm(&self) -> bool {
         let distinct: BTreeSet<_> = self.epochs.values().collect();
         !self.is_headless && distinct.len() == self.epochs.len()
     }
 }
 
-/// A node of a cluster; its bus listens on a port of its own, since the usual distance may lead beyond the last port.
+/// A node of a cluster. Its bus has a free port, as the usual offset may exceed the largest port.
 fn node(timeout: Duration, settings: &[&str]) -> Server {
     let timeout = timeout.as_millis().to_string();
     let of_cluster = [
@@ -241,12 +240,11 @@ fn bus_port(client: &mut Client) -> String {
     nodes.split(['@', ',', ' ']).nth(2).expect("an address").to_owned()
 }
 
-/// A client that follows slots wherever they go: it handles redirections by itself, and reconnects where a connection
-/// breaks. Every other error is one that its user would see.
+/// A client that follows redirections and reconnects after broken connections. Other errors panic.
 pub struct ClusterClient {
     client: redis::cluster::ClusterClient,
     connection: ClusterConnection,
-    /// Whether a connection broke. What was asked at that moment may have been served without an answer.
+    /// Whether a connection broke. A request at that time may have been served without a reply.
     pub was_cut_off: bool,
 }
 

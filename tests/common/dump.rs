@@ -4,14 +4,13 @@ use fastrand::Rng;
 
 use super::mutation::mutate;
 
-/// A dump without its checksum, changed at random. It stays of the type it was: how the server loads its own types from
-/// damaged payloads is its affair, and it may take its time and memory for that.
+/// A mutated dump without checksum. The type is kept, so that the server's own types are not tested.
 pub fn damaged(random: &mut Rng, dump: &[u8], other: &[u8]) -> Vec<u8> {
     let (kind, value) = dump.split_at(1);
     [kind, &mutate(random, value, other)].concat()
 }
 
-/// A payload with the checksum that fits it, so that it is looked at whatever it holds.
+/// A payload with a valid checksum.
 pub fn with_checksum(body: &[u8]) -> Vec<u8> {
     [body, &crc64(body).to_le_bytes()].concat()
 }

@@ -1,4 +1,4 @@
-//! The keys that there are: as `RL.STATS` tells it, and as one finds it by looking at all of them.
+//! The number of keys: by `RL.STATS`, and by a scan of all keys.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use redis::Value;
 use super::stats::{counted, take, Map};
 use super::Client;
 
-/// How many of a server's databases are looked at.
+/// How many databases are scanned.
 const DATABASES: u8 = 3;
 
-/// How many keys there are of each algorithm and under each policy, and the bytes that logs take.
+/// The keys of each algorithm and of each policy, and the memory of logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Live {
     pub keys: BTreeMap<String, i64>,
@@ -35,8 +35,8 @@ impl Live {
     }
 }
 
-/// As the server counts them.
-pub fn told(client: &mut Client) -> Live {
+/// By the server's counters.
+pub fn reported(client: &mut Client) -> Live {
     let counted = counted(client);
     let mut live = Live { log_bytes: counted.log_bytes, ..Live::default() };
     for (kind, rows) in [("algorithm", &counted.algorithms), ("policy", &counted.policies)] {
@@ -48,7 +48,7 @@ pub fn told(client: &mut Client) -> Live {
     live
 }
 
-/// As they are found, in all databases.
+/// By a scan of all databases.
 pub fn found(client: &mut Client) -> Live {
     let mut live = Live::default();
     for database in 0..DATABASES {
@@ -71,14 +71,14 @@ fn all_keys(client: &mut Client) -> Vec<Vec<u8>> {
         }
         cursor = next;
     }
-    // While the table of keys grows, one may be seen twice.
+    // A scan may return a key twice while the table grows.
     keys.sort();
     keys.dedup();
     keys
 }
 
 fn add_key(client: &mut Client, key: &[u8], live: &mut Live) {
-    let info = client.call_bytes(&[b"RL.INFO", key]).expect("a key of ours");
+    let info = client.call_bytes(&[b"RL.INFO", key]).expect("a limiter");
     if info == Value::Nil {
         return; // it has just expired
     }
@@ -94,9 +94,9 @@ fn add_key(client: &mut Client, key: &[u8], live: &mut Live) {
     }
 }
 
-/// Sees to it that the server counts what is there, once it has freed what it frees in the background.
+/// Checks the server's counters by a scan, once nothing is left to be freed in the background.
 pub fn assert_exact(client: &mut Client, after: &str) -> Live {
     let found = found(client);
-    assert_eq!(told(client), found, "after {after}");
+    assert_eq!(reported(client), found, "after {after}");
     found
 }

@@ -1,4 +1,4 @@
-//! Traffic from several connections at once, while something else happens.
+//! Concurrent traffic from several connections.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Server};
 
-/// Lets so many connections do over and over what `worker` makes for each of them, by its number, all the while that
-/// `meanwhile` runs.
-/// They leave room for others, as [`rest_since`] says.
+/// Runs `meanwhile` while several connections repeat their work, which `worker` makes from the number of the
+/// connection. They pause as [`rest_since`] says.
 pub fn under_load<T, W: FnMut(&mut Client) + Send>(
     server: &Server,
     connections: u64,
@@ -33,13 +32,13 @@ pub fn under_load<T, W: FnMut(&mut Client) + Send>(
     })
 }
 
-/// Rests as long as was worked since then, for at most ten milliseconds. A client and a server that wake each other without
-/// a pause can keep all others off a processor (Linux 6.18), for as long as they go on: timers, forked children, replicas.
+/// Sleeps for the time since `start`, at most ten milliseconds. A client and a server that wake each other without a
+/// pause can keep other threads, forked children and replicas off a processor (Linux 6.18).
 pub fn rest_since(start: Instant) {
     thread::sleep(start.elapsed().min(Duration::from_millis(10)));
 }
 
-/// Ends what looks at the flag, also when a test fails: it would wait for its threads forever.
+/// Sets the flag on drop, so that threads that wait for it end also when a test fails.
 pub struct EndOf<'a>(pub &'a AtomicBool);
 
 impl Drop for EndOf<'_> {

@@ -23,7 +23,7 @@ fn million_entries() -> &'static [Vec<u8>] {
     })
 }
 
-/// Makes each of the keys hold that log and one more entry. Their allocations alternate in memory.
+/// Sets each of the keys to that log, and adds an entry. Their allocations alternate in memory.
 pub fn make_million(client: &mut Client, keys: &[&str]) {
     for effects in million_entries().chunks(500) {
         let mut pipeline = redis::pipe();

@@ -5,7 +5,6 @@ use redis_ratelimit::error::Error;
 use redis_ratelimit::replication::apply::apply;
 use redis_ratelimit::replication::{Effect, OpenKey};
 
-/// A key in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MemoryKey {
     /// Its value, if it exists.
@@ -18,7 +17,7 @@ impl MemoryKey {
     /// Applies an effect, as a replica does.
     ///
     /// # Errors
-    /// When it does not match the value; nothing has changed then.
+    /// If the effect does not match the value, which is then unchanged.
     pub fn apply(&mut self, effect: Effect<'_>) -> Result<(), Error> {
         apply(effect, self)
     }

@@ -1,6 +1,6 @@
-//! Real servers for the tests: each on a free loopback port, in a folder of its own, gone when it goes out of scope.
+//! Real servers for the tests, each on a free loopback port and in a temporary folder, until they are dropped.
 
-#![allow(dead_code)] // every test program uses some of it
+#![allow(dead_code)] // every test program uses a part of it
 
 pub mod aof;
 mod client;
@@ -31,7 +31,7 @@ use std::{env, fs, io, thread};
 pub use client::Client;
 pub use clock::{Clock, START};
 
-/// Longer than anything takes on a slow and busy machine.
+/// The timeout of everything, for slow and busy machines.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Server {
@@ -50,13 +50,13 @@ impl Server {
         Self::launch(&[], with_module(settings), Vec::new(), false)
     }
 
-    /// A server that has no modules yet, and lets its clients load some.
+    /// A server without modules, to which clients can load some.
     pub fn without_module() -> Self {
         let settings = ["--enable-module-command", "yes"].map(str::to_owned).to_vec();
         Self::launch(&[], settings, Vec::new(), false)
     }
 
-    /// A server with a configuration file of its own, which names the module by `loadmodule {module}`.
+    /// A server with this configuration file, in which `{module}` stands for the path of the module.
     pub fn with_configuration(text: &str) -> Self {
         let (folder, text) = (new_folder(), text.replace("{module}", &module().to_string_lossy()));
         fs::write(folder.join(CONFIGURATION), text).expect("written");
@@ -64,13 +64,13 @@ impl Server {
             .unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
     }
 
-    /// As [`Self::start`], with the server run by another program, such as valgrind; `{folder}` in its
-    /// arguments is the server's folder.
+    /// As [`Self::start`], run by another program, such as valgrind; `{folder}` in its arguments stands for the
+    /// server's folder.
     pub fn under(wrapper: &[String], settings: &[&str]) -> Self {
         Self::launch(wrapper, with_module(settings), Vec::new(), false)
     }
 
-    /// As [`Self::under`], where the other program may be unable to; then the result is all that was logged.
+    /// As [`Self::under`]; if the server does not start, the result is its log.
     ///
     /// # Errors
     /// When the server does not start.
@@ -82,32 +82,36 @@ impl Server {
         Self::try_launch(wrapper, with_module(settings), environment, false)
     }
 
-    /// A server with the module whose clock the test holds.
+    /// A server with the module and a test clock.
     pub fn with_clock(settings: &[&str]) -> Self {
         Self::with_clock_under(&[], settings)
     }
 
-    /// As [`Self::with_clock`], with the server run by another program.
+    /// As [`Self::with_clock`], run by another program.
     pub fn with_clock_under(wrapper: &[String], settings: &[&str]) -> Self {
         let mut server = Self::launch(wrapper, with_module(settings), Vec::new(), true);
         let mut client = server.connect();
-        // Neither the server nor the module in it may take its time from elsewhere, now or when it has moved.
+        // The server and the module must use the test clock, also after it has moved.
         for (now, until_midnight) in [(START + 1_000_000, 86_399_000), (START, 86_400_000)] {
             server.clock().set(now);
             let (seconds, micros): (u64, u64) = client.get("TIME");
-            assert_eq!(seconds * 1_000_000 + micros, now, "the server's clock is another");
-            assert_eq!(client.limit("RL.FIXEDWINDOW probe 10 1d")[4], until_midnight, "the module's clock is another");
+            assert_eq!(seconds * 1_000_000 + micros, now, "the server does not use the test clock");
+            assert_eq!(
+                client.limit("RL.FIXEDWINDOW probe 10 1d")[4],
+                until_midnight,
+                "the module does not use the test clock"
+            );
             client.get::<()>("DEL probe");
         }
         server
     }
 
-    /// A server with something more in its environment.
+    /// A server with this environment variable.
     pub fn with_environment(variable: &'static str, value: &str) -> Self {
         Self::launch(&[], with_module(&[]), vec![(variable, value.into())], false)
     }
 
-    /// Starts a server that is expected to give up, and returns its log.
+    /// Starts a server that must fail, and returns its log.
     pub fn refuses_to_start(settings: &[&str], environment: &[(&'static str, PathBuf)]) -> String {
         let folder = new_folder();
         let (mut child, port) = spawn_once(&folder, &[], &with_module(settings), environment);
@@ -129,7 +133,7 @@ impl Server {
             .unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
     }
 
-    /// Starts a server in a folder of its own. If it does not start, the result is all that was logged.
+    /// Starts a server in a new folder. If it does not start, the result is its log.
     fn try_launch(
         wrapper: &[String],
         settings: Vec<String>,
@@ -159,15 +163,15 @@ impl Server {
     }
 
     pub fn clock(&mut self) -> &mut Clock {
-        self.clock.as_mut().expect("a server whose clock is held")
+        self.clock.as_mut().expect("a server with a test clock")
     }
 
-    /// Hands the clock over, to whoever turns it while others use the server.
+    /// Moves the clock out, so that it can be set while other code uses the server.
     pub fn take_clock(&mut self) -> Clock {
-        self.clock.take().expect("a server whose clock is held")
+        self.clock.take().expect("a server with a test clock")
     }
 
-    pub fn held_clock(&mut self) -> Option<&mut Clock> {
+    pub fn test_clock(&mut self) -> Option<&mut Clock> {
         self.clock.as_mut()
     }
 
@@ -187,48 +191,48 @@ impl Server {
         Client::to(self.port).expect("a connection")
     }
 
-    /// Stops the server as an operator does, and starts it again on the same files.
+    /// Stops the server by `SHUTDOWN`, and starts it again with the same files.
     pub fn restart(&mut self) {
         self.stop();
         self.start_again();
     }
 
-    /// Stops the server as an operator does.
+    /// Stops the server by `SHUTDOWN`.
     pub fn stop(&mut self) {
         eventually("the server ends", || {
-            // It may be unable to yet.
+            // It may fail at first.
             let _ = Client::to(self.port).map(|mut client| client.call("SHUTDOWN"));
             !self.is_running()
         });
     }
 
-    /// Ends the server at once, whatever it and its children are doing, as an operator hopes never to.
+    /// Kills the server and its children.
     pub fn crash(&mut self) {
         end(&mut self.child);
     }
 
-    /// As [`Self::crash`], while others still refer to the server.
+    /// As [`Self::crash`], by a shared reference.
     pub fn kill(&self) {
         kill(&self.child);
     }
 
-    /// Starts the server again on the same files after it has ended.
+    /// Starts the server again with the same files after it has ended.
     pub fn start_again(&mut self) {
         let started = try_spawn(&self.folder, &self.wrapper, &self.settings, &self.environment);
         (self.child, self.port) = started.unwrap_or_else(|| panic!("the server does not start:\n{}", self.log()));
     }
 
-    /// As [`Self::start_again`], on the port that it had, for clients that wait for it there.
+    /// As [`Self::start_again`], on the same port.
     pub fn start_again_in_place(&mut self) {
         let port = self.port;
-        // Another may use the port for a moment.
+        // Another process may use the port for a moment.
         eventually("the server starts on its port", || {
             self.child = spawn_on(port, &self.folder, &self.wrapper, &self.settings, &self.environment);
             wait_until_ready(&mut self.child, port)
         });
     }
 
-    /// Lets the server hang, connections and all, until [`Self::go_on`].
+    /// Suspends the server until [`Self::go_on`].
     pub fn hang(&self) {
         signal(&self.child, libc::SIGSTOP);
     }
@@ -237,12 +241,12 @@ impl Server {
         signal(&self.child, libc::SIGCONT);
     }
 
-    /// Gives the server other settings, from its next start on.
+    /// Sets other arguments for the next start.
     pub fn set(&mut self, settings: &[&str]) {
         self.settings = with_module(settings);
     }
 
-    /// Ends the server, saving nothing, and says whether one starts on the same files.
+    /// Kills the server, and returns whether it starts again with the same files.
     pub fn try_restart(&mut self) -> bool {
         self.crash();
         (self.child, self.port) = spawn_once(&self.folder, &self.wrapper, &self.settings, &self.environment);
@@ -264,24 +268,24 @@ impl Drop for Server {
     }
 }
 
-/// An empty folder that no other server has.
+/// A new empty folder.
 fn new_folder() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let folder = env::temp_dir().join(format!("ratelimit-test-{}-{number}", std::process::id()));
-    // A program of the same number may have been killed with one of that name.
+    // A process with the same id may have left such a folder.
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder");
     folder
 }
 
-/// The module that `RATELIMIT_MODULE` names, or the one that cargo has just built, beside the test program.
+/// The module in `RATELIMIT_MODULE`, or the one that cargo has just built.
 pub fn module() -> PathBuf {
     let built = || env::current_exe().expect("a path").with_file_name("libredis_ratelimit.so");
     env::var_os("RATELIMIT_MODULE").map_or_else(built, PathBuf::from)
 }
 
-/// A library, compiled from the file of this name beside this one.
+/// A library, compiled from the C file of this name in this folder.
 pub fn compile(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -291,21 +295,21 @@ pub fn compile(name: &str) -> PathBuf {
     let mut compiler = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
     let done = compiler.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&output).arg(source).status();
     assert!(done.expect("a C compiler").success(), "{name} does not compile");
-    // Tests run side by side: whoever comes last replaces a library that is the same.
+    // Other test programs may compile the same library, so it is replaced atomically.
     let library = folder.join(format!("{name}.so"));
     fs::rename(&output, &library).expect("renamed");
     library
 }
 
-/// Settings that load the module, followed by others.
+/// Arguments that load the module, followed by others.
 fn with_module(settings: &[&str]) -> Vec<String> {
     let module = module().to_string_lossy().into_owned();
     let loaded = ["--loadmodule".to_owned(), module];
     loaded.into_iter().chain(settings.iter().map(|setting| (*setting).to_owned())).collect()
 }
 
-/// Starts a server and waits until it answers; `None` if it does not. Between finding a free port and using it, another may
-/// take it: then the server ends, and another port is tried.
+/// Starts a server and waits until it replies; `None` if it does not. Another process may take a free port before the
+/// server does; then another port is tried.
 fn try_spawn(
     folder: &Path,
     wrapper: &[String],
@@ -325,15 +329,14 @@ fn try_spawn(
 /// The configuration file in a server's folder, if it has one.
 const CONFIGURATION: &str = "server.conf";
 
-/// A setting that stands for a port that nobody uses.
+/// An argument that stands for a free port.
 pub const FREE_PORT: &str = "{free port}";
 
-/// A port that nobody uses and that was not handed out before: what is to listen there does not yet. None that the system
-/// gives to connections, which could take it meanwhile.
+/// A free port that was not returned before, outside of the range that the system uses for connections.
 pub fn free_port() -> u16 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let ports = 10_000..32_000_u16;
-    // Programs that run side by side begin at different ones.
+    // Processes start at different ports.
     let first = std::process::id().wrapping_mul(251);
     let mut tried = std::iter::repeat_with(|| first.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed)));
     let port = tried.by_ref().take(ports.len()).find_map(|number| {
@@ -389,7 +392,7 @@ fn spawn_on(
 /// # Errors
 /// When there is no such program.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    // A group of its own, to be ended together with its children.
+    // A separate process group, so that its children can be killed too.
     command.stdin(Stdio::null()).process_group(0);
     // SAFETY: only a system call between fork and exec.
     unsafe {
@@ -409,12 +412,11 @@ fn kill(child: &Child) {
 /// Sends a signal to a program that has not been waited for, and to its children.
 pub fn signal(child: &Child, signal: i32) {
     let group = i32::try_from(child.id()).expect("a process");
-    // SAFETY: a system call on the group of a process that is our child; as long as nobody has waited for it, no other
-    // group has its number.
+    // SAFETY: a system call on the process group of a child that has not been waited for, so no other group has its id.
     unsafe { libc::kill(-group, signal) };
 }
 
-/// Ends a program and its children, if it has not ended yet.
+/// Kills a program and its children, if it has not ended yet.
 pub fn end(child: &mut Child) {
     if child.try_wait().is_ok_and(|ended| ended.is_none()) {
         kill(child);
@@ -429,7 +431,7 @@ fn wait_until_ready(child: &mut Child, port: u16) -> bool {
         if child.try_wait().expect("a status").is_some() {
             return false;
         }
-        // Whoever answers may be another, if the port was taken in between.
+        // Another process may reply if it has taken the port.
         if let Ok(mut connection) = client.get_connection() {
             let info = redis::cmd("INFO").arg("server").query::<String>(&mut connection).unwrap_or_default();
             let ready = redis::cmd("PING").query::<String>(&mut connection).is_ok();
@@ -442,18 +444,18 @@ fn wait_until_ready(child: &mut Child, port: u16) -> bool {
     false
 }
 
-/// The append-only file that the server adds facts to.
-pub fn facts_file(server: &Server) -> PathBuf {
+/// The append-only file to which the server adds effects.
+pub fn effects_file(server: &Server) -> PathBuf {
     let folder = server.folder().join("appendonlydir");
     let files = fs::read_dir(folder).expect("files").map(|file| file.expect("a file").path());
     files.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).max().expect("a file")
 }
 
-/// Waits for something that happens soon.
+/// Waits until a condition holds.
 pub fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !happens() {
-        assert!(Instant::now() < deadline, "in vain: {what}");
+        assert!(Instant::now() < deadline, "timeout: {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,11 +1,11 @@
-//! Requests to several limits at once.
+//! Requests to several limits.
 
 use fastrand::Rng;
 use redis::Value;
 
 use super::{Client, Server};
 
-/// The algorithms, with a pace at which nothing comes back while a test runs.
+/// The algorithms, with rates and windows at which nothing refills while a test runs.
 pub const SLOW: [(&str, &str); 5] = [
     ("TOKENBUCKET", "1/d"),
     ("LEAKYBUCKET", "1/d"),
@@ -14,35 +14,35 @@ pub const SLOW: [(&str, &str); 5] = [
     ("SLIDINGCOUNTER", "3650d"),
 ];
 
-/// What is said of the whole request: whether it is allowed, and the wait; and what is said of each limit.
-pub type Told = (i64, i64, Vec<Vec<i64>>);
+/// The reply to a request: allowed, the wait, and the reply of each limit.
+pub type Reply = (i64, i64, Vec<Vec<i64>>);
 
-pub fn ask(client: &mut Client, command: &str) -> Told {
+pub fn ask(client: &mut Client, command: &str) -> Reply {
     let mut reply = client.get::<Vec<Value>>(command).into_iter();
     let mut integer = || redis::from_redis_value(reply.next().expect("an element")).expect("an integer");
     let (allowed, wait) = (integer(), integer());
     (allowed, wait, reply.map(|each| redis::from_redis_value(each).expect("integers")).collect())
 }
 
-/// The same, written as the integers of the one and then of the others, separated by semicolons.
-pub fn told(text: &str) -> Told {
+/// A reply from text: `allowed wait; reply of a limit; …`.
+pub fn reply(text: &str) -> Reply {
     let integers = |part: &str| part.split_whitespace().map(|word| word.parse().expect("an integer")).collect();
     let mut parts = text.split(';').map(integers);
-    let whole: Vec<i64> = parts.next().expect("the whole");
-    (whole[0], whole[1], parts.collect())
+    let verdict: Vec<i64> = parts.next().expect("the verdict");
+    (verdict[0], verdict[1], parts.collect())
 }
 
-/// What each limit has left.
-pub fn left(told: &Told) -> Vec<i64> {
-    told.2.iter().map(|told| told[2]).collect()
+/// The remaining quota of each limit.
+pub fn remaining(reply: &Reply) -> Vec<i64> {
+    reply.2.iter().map(|reply| reply[2]).collect()
 }
 
-/// Makes a policy.
+/// Sets a policy.
 pub fn set(client: &mut Client, name: &str, limits: &str) {
     client.get::<()>(&format!("RL.POLICY SET {name} {limits}"));
 }
 
-/// A limit as it stands in a request.
+/// A limit in a request.
 #[derive(Clone)]
 pub struct Limit {
     pub algorithm: &'static str,
@@ -55,20 +55,20 @@ impl Limit {
         Self { algorithm, key: algorithm.to_lowercase(), quota: format!("{limit} {pace}") }
     }
 
-    /// The request to this limit alone.
+    /// The request to this limit only.
     pub fn plain(&self, cost: u64) -> String {
         format!("RL.{} {} {} COST {cost}", self.algorithm, self.key, self.quota)
     }
 }
 
-/// The request to all of them.
+/// The request to all limits.
 pub fn all(limits: &[Limit], cost: u64) -> String {
     let each = limits.iter().map(|Limit { algorithm, key, quota }| format!("{algorithm} {key} {quota} "));
     format!("RL.ALL {} {}COST {cost}", limits.len(), each.collect::<String>())
 }
 
-/// The same requests every time, to limits of different algorithms in any order, on two keys of each algorithm, under
-/// one of two quotas. Sent two seconds apart on the average, many are allowed and many denied.
+/// Deterministic requests to limits of different algorithms in random order, on two keys of each algorithm, with one of
+/// two quotas. At intervals of two seconds on average, many are allowed and many denied.
 pub fn requests(count: usize) -> impl Iterator<Item = (Vec<Limit>, u64)> {
     let quotas = [
         ("TOKENBUCKET", ["20 20/m", "15 30/m"]),
@@ -91,7 +91,7 @@ pub fn requests(count: usize) -> impl Iterator<Item = (Vec<Limit>, u64)> {
     .take(count)
 }
 
-/// Sends them while time passes; returns how many were allowed.
+/// Sends these requests while time passes; returns how many were allowed.
 pub fn send(server: &mut Server, client: &mut Client, count: usize) -> i64 {
     let mut time = Rng::with_seed(4);
     let allowed = requests(count).map(|(limits, cost)| {

@@ -1,11 +1,11 @@
-//! Bytes changed at random.
+//! Random mutations of bytes.
 
 use fastrand::Rng;
 
-/// Numbers at which code is likely to go wrong.
+/// Values that often reveal bugs.
 const EDGES: [u8; 9] = [0, 1, 2, 0x0f, 0x10, 0x7f, 0x80, 0xfe, 0xff];
 
-/// Changes bytes in a few places: some are set, dropped, repeated, inserted or replaced by those of another.
+/// Mutates a few positions: sets, drops, repeats or inserts bytes, or replaces them by those of `other`.
 pub fn mutate(random: &mut Rng, bytes: &[u8], other: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..random.usize(1..=4) {

@@ -1,4 +1,4 @@
-/* A module of somebody else: its only argument is the name of the one command that it has, which answers 42. */
+/* Another module. Its only argument is the name of its command, which replies 42. */
 #include <stddef.h>
 
 typedef int (*handler)(void *ctx, void **argv, int argc);

@@ -1,8 +1,8 @@
-//! The policies that a server has.
+//! The policies of a server.
 
 use super::Client;
 
-/// All policies in force, one a line as a policy file has them.
+/// All policies, as lines of a policy file.
 pub fn policies(client: &mut Client) -> Vec<String> {
     let names: Vec<String> = client.get("RL.POLICY LIST");
     let line = |name: &String| {
@@ -12,7 +12,7 @@ pub fn policies(client: &mut Client) -> Vec<String> {
     names.iter().map(line).collect()
 }
 
-/// Sets policies that are written as in a policy file.
+/// Sets policies from lines of a policy file.
 pub fn set_policies(client: &mut Client, lines: &[&str]) {
     for line in lines {
         assert_eq!(client.get::<String>(&format!("RL.POLICY SET {line}")), "OK");

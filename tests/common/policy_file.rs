@@ -7,17 +7,17 @@ use std::{env, fs};
 
 use super::{eventually, Client, Server};
 
-/// What the log says of a file that is not as it should be.
-pub const REFUSED: &str = "redis-ratelimit: cannot load the policy file, the policies stay";
+/// The log's message for an invalid file.
+pub const REJECTED: &str = "redis-ratelimit: cannot load the policy file, the policies stay";
 pub const NO_SUCH_FILE: &str = "No such file or directory (os error 2)";
 
-/// Waits until the file has been looked at a few times: it is, once a second.
-pub fn wait_for_looks(client: &mut Client) {
+/// Waits until the server has checked the file a few times, which it does every second.
+pub fn wait_for_checks(client: &mut Client) {
     let second = client.number("uptime_in_seconds");
     eventually("time passes", || client.number("uptime_in_seconds") > second + 3);
 }
 
-/// A policy file in a folder of its own, gone when it goes out of scope.
+/// A policy file in a temporary folder, which is removed on drop.
 pub struct PolicyFile {
     pub folder: PathBuf,
     pub path: String,
@@ -28,7 +28,7 @@ impl PolicyFile {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = env::temp_dir().join(format!("ratelimit-policies-{}-{number}", std::process::id()));
-        // A program of the same number may have been killed with one of that name.
+        // A process with the same id may have left such a folder.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).expect("a folder");
         let path = folder.join("policies.conf").to_string_lossy().into_owned();
@@ -37,27 +37,27 @@ impl PolicyFile {
         file
     }
 
-    /// Changes it in place. For a moment it is empty, and on a slow machine that may be noticed.
+    /// Changes the file in place. For a moment it is empty, which the server may notice on a slow machine.
     pub fn write(&self, text: &str) {
         fs::write(&self.path, with_end(text)).expect("written");
     }
 
-    /// Puts another in its place.
+    /// Replaces the file.
     pub fn replace(&self, text: &str) {
         let other = self.folder.join("other");
         fs::write(&other, with_end(text)).expect("written");
         fs::rename(other, &self.path).expect("renamed");
     }
 
-    /// Puts a pipe in its place. Nobody writes to that, so who opens it waits.
+    /// Replaces the file by a pipe, which blocks readers, as it has no writer.
     pub fn replace_by_pipe(&self) {
         let other = self.folder.join("other");
         assert!(Command::new("mkfifo").arg(&other).status().expect("a program").success());
-        // In one step, or it may be seen that nothing is there.
+        // In one step, so that the file never seems to be missing.
         fs::rename(other, &self.path).expect("renamed");
     }
 
-    /// What names it on a command line.
+    /// The arguments that set its path.
     pub fn setting(&self) -> [&str; 2] {
         ["--ratelimit.policy-file", &self.path]
     }
@@ -67,7 +67,7 @@ impl PolicyFile {
     }
 }
 
-/// The text with an end to its last line, as editors leave it.
+/// The text with a newline at its end, as editors write it.
 pub fn with_end(text: &str) -> String {
     let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
     format!("{text}{end}")

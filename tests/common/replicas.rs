@@ -1,9 +1,9 @@
-//! Replicas and what they hold.
+//! Replicas and their keys.
 
 use super::traffic::Digest;
 use super::{eventually, Client, Server};
 
-/// Attaches a replica and waits until it has all that there is.
+/// Attaches a replica and waits until it is in sync.
 pub fn attach(replica: &Server, primary: &Server) -> Client {
     let mut client = replica.connect();
     client.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
@@ -11,7 +11,7 @@ pub fn attach(replica: &Server, primary: &Server) -> Client {
     client
 }
 
-/// Waits until a replica has received what its primary has sent.
+/// Waits until a replica has received everything that its primary has sent.
 pub fn catch_up(primary: &mut Client, replica: &mut Client) {
     eventually("the replica catches up", || {
         let sent = primary.info("master_repl_offset");
@@ -19,7 +19,7 @@ pub fn catch_up(primary: &mut Client, replica: &mut Client) {
     });
 }
 
-/// The digests of the keys that are expected: one by one, since a replica does not list what its clock calls expired.
+/// The digests of the expected keys, one by one, since a replica does not list keys that have expired by its clock.
 pub fn digests_of(client: &mut Client, expected: &[Digest]) -> Vec<Digest> {
     expected.iter().map(|(key, _)| (key.clone(), client.digest(key))).collect()
 }

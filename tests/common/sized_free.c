@@ -1,5 +1,5 @@
-/* Valgrind puts its own allocator in place of malloc and free, but does not know of jemalloc's way to free memory whose
- * size is known, which some servers use. Preloaded, this frees it as any other. */
+/* Valgrind replaces malloc and free, but not jemalloc's sdallocx, which some servers use to free memory of known size. This
+ * library for LD_PRELOAD does it. */
 #include <stdlib.h>
 
 void sdallocx(void *memory, size_t size, int flags) {

@@ -1,4 +1,4 @@
-//! What `RL.STATS` tells.
+//! The reply of `RL.STATS`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,6 @@ use redis::{FromRedisValue, Value};
 
 use super::{eventually, Client};
 
-/// All that is counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     pub version: String,
@@ -17,7 +16,7 @@ pub struct Counted {
     pub policies: BTreeMap<String, Row>,
 }
 
-/// What is counted of an algorithm or a policy.
+/// The counters of an algorithm or a policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Row {
     pub allowed: i64,
@@ -29,19 +28,19 @@ pub struct Row {
 
 pub type Map = BTreeMap<String, Value>;
 
-/// A field of a map, which must be there; each is taken out, so that none is left over in the end.
+/// Removes a field from a map, so that the rest can be checked to be empty.
 pub fn take<T: FromRedisValue>(map: &mut Map, field: &str) -> T {
     let value = map.remove(field).unwrap_or_else(|| panic!("{field} in {map:?}"));
     redis::from_redis_value(value).unwrap_or_else(|error| panic!("{field}: {error}"))
 }
 
 impl Row {
-    /// What was counted of requests: allowed, denied, forced and refunded.
+    /// The counters of requests: allowed, denied, forced and refunded.
     pub fn requests(&self) -> [i64; 4] {
         [self.allowed, self.denied, self.forced, self.refunded]
     }
 
-    /// Of the fields of `map`, which are all that there are.
+    /// From the fields of a map, of which all are checked.
     pub fn of(mut map: Map) -> Self {
         let [allowed, denied, forced, refunded, keys] =
             ["allowed", "denied", "forced", "refunded", "keys"].map(|field| take(&mut map, field));
@@ -51,7 +50,7 @@ impl Row {
 }
 
 impl Counted {
-    /// Of the reply of `RL.STATS`, in either protocol.
+    /// From the reply of `RL.STATS`, in either protocol.
     pub fn of(reply: Value) -> Self {
         let mut map: Map = redis::from_redis_value(reply).expect("a map");
         let mut rows = |field| {
@@ -71,15 +70,15 @@ impl Counted {
         *row.unwrap_or_else(|| panic!("{name} in {self:?}"))
     }
 
-    /// What was counted of requests under each name, where that is anything.
+    /// The counters of requests by name, without those that are all zero.
     pub fn requests(&self) -> BTreeMap<&str, [i64; 4]> {
         let rows = self.algorithms.iter().chain(&self.policies).map(|(name, row)| (name.as_str(), row.requests()));
         rows.filter(|(_, counts)| *counts != [0; 4]).collect()
     }
 }
 
-/// What the server tells, once nothing waits for another thread to free it: until then it counts.
+/// The reply of `RL.STATS` once nothing is left to be freed in the background, as such keys still count.
 pub fn counted(client: &mut Client) -> Counted {
-    eventually("all is freed", || client.number("lazyfree_pending_objects") == 0);
+    eventually("all keys are freed", || client.number("lazyfree_pending_objects") == 0);
     Counted::of(client.get("RL.STATS"))
 }

@@ -1,23 +1,22 @@
-//! Requests of every kind.
+//! Random requests.
 
 use fastrand::Rng;
 
 use super::{Client, Server};
 
-/// An endless sequence of requests of all commands, with costs, forced ones and changing parameters; the same ones for
-/// the same seed.
+/// An endless sequence of requests of all commands, with costs, force and changing parameters, deterministic by seed.
 pub struct Requests {
     random: Rng,
-    /// How many keys each command uses.
+    /// The number of keys of each command.
     keys: u8,
-    /// The limit, and another one that is sometimes used.
+    /// The usual limit, and another one.
     limits: [u32; 2],
-    /// The same of each command's rate or window.
+    /// The usual rate or window of each command, and another one.
     paces: [(&'static str, [&'static str; 2]); 5],
 }
 
 impl Requests {
-    /// To a few keys, at rates and with windows at which things change within minutes.
+    /// To a few keys, with rates and windows of minutes.
     pub fn new(seed: u64) -> Self {
         let paces = [
             ("TOKENBUCKET", ["1/m", "7/3m"]),
@@ -56,34 +55,33 @@ impl Iterator for Requests {
     }
 }
 
-/// Sends `count` requests, the same ones every time, while time passes if the test holds the clock. Returns the
-/// replies.
+/// Sends `count` deterministic requests and returns the replies. On a test clock, time passes in between.
 pub fn send(server: &mut Server, client: &mut Client, count: usize) -> Vec<Vec<i64>> {
     let mut time = Rng::with_seed(1);
     let requests = Requests::new(2).take(count);
     let replies = requests.map(|request| {
-        let told = client.limit(&request);
-        if let Some(clock) = server.held_clock() {
+        let reply = client.limit(&request);
+        if let Some(clock) = server.test_clock() {
             clock.advance_us(time.u64(..900_000));
         }
-        told
+        reply
     });
     replies.collect()
 }
 
-/// A key, with what it holds and when it expires.
+/// A key with the digest of its value and its expiry.
 pub type Digest = (String, (Vec<String>, i64));
 
-/// All keys.
+/// The digests of all keys.
 pub fn all_digests(client: &mut Client) -> Vec<Digest> {
     let mut keys: Vec<String> = client.get("KEYS *");
     keys.sort();
     keys.into_iter().map(|key| (key.clone(), client.digest(&key))).collect()
 }
 
-/// The keys of ours that would be there forever: there must never be any, unless somebody took their expiry away.
+/// The limiters without expiry. There must be none, unless a test removes an expiry.
 pub fn keys_without_expiry(client: &mut Client) -> Vec<String> {
     let keys: Vec<String> = client.get("KEYS *");
-    let is_ours = |client: &mut Client, key: &str| client.get::<String>(&format!("TYPE {key}")) == "ratelimit";
-    keys.into_iter().filter(|key| is_ours(client, key) && client.get::<i64>(&format!("PTTL {key}")) == -1).collect()
+    let is_limiter = |client: &mut Client, key: &str| client.get::<String>(&format!("TYPE {key}")) == "ratelimit";
+    keys.into_iter().filter(|key| is_limiter(client, key) && client.get::<i64>(&format!("PTTL {key}")) == -1).collect()
 }

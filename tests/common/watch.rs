@@ -1,9 +1,9 @@
-//! Connections that watch keys.
+//! `WATCH`.
 
 use super::Client;
 
-/// Whether what the connection watched has been changed, and so its transaction is not run. It watches nothing any more.
-pub fn is_disturbed(client: &mut Client) -> bool {
+/// Whether a key that the connection watches has changed, so that its transaction fails. Afterwards it watches no keys.
+pub fn watched_key_changed(client: &mut Client) -> bool {
     client.get::<()>("MULTI");
     client.get::<()>("PING");
     client.get::<Option<Vec<String>>>("EXEC").is_none()

@@ -1,4 +1,4 @@
-//! Who may do what: categories, who counts from zero, and that no command is a way to a key of somebody else.
+//! ACLs: categories, the permission for `RL.STATS RESET`, and key permissions of every command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use redis_ratelimit::replication::EffectBytes;
 use crate::common::traffic::all_digests;
 use crate::common::{Client, Server};
 
-/// The module's commands, as the server knows them.
+/// The module's commands.
 fn commands(client: &mut Client) -> BTreeSet<String> {
     let names: Vec<String> = client.get("COMMAND LIST FILTERBY MODULE ratelimit");
     names.into_iter().map(|name| name.to_uppercase()).collect()
@@ -24,14 +24,14 @@ fn user(server: &Server, name: &str, rules: &str) -> Client {
 }
 
 #[test]
-fn applications_have_a_category_where_modules_can_have_one() {
+fn the_acl_category_has_the_commands_for_applications() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     if !client.get::<Vec<String>>("ACL CAT").contains(&"ratelimit".to_owned()) {
         let (redis, valkey) = (client.info("redis_version"), client.valkey_version());
         let lacks_them = valkey.map_or(["7.0.", "7.2."].iter().any(|old| redis.starts_with(old)), |it| it < (8, 0));
         assert!(lacks_them, "{redis} {valkey:?}");
-        eprintln!("skipped: modules have no categories of their own on this server");
+        eprintln!("skipped: modules cannot add categories on this server");
         return;
     }
     let is_for_admins = |name: &str| name == "RL.APPLY" || name.starts_with("RL.POLICY");
@@ -39,8 +39,8 @@ fn applications_have_a_category_where_modules_can_have_one() {
     for command in &expected {
         let info: Vec<Vec<Value>> = client.get(&format!("COMMAND INFO {command}"));
         let categories: Vec<String> = redis::from_redis_value(info[0][6].clone()).expect("names");
-        let is_in_it = categories.contains(&"@ratelimit".to_owned());
-        assert_eq!(is_in_it, !is_for_admins(command), "{command}: {categories:?}");
+        let is_member = categories.contains(&"@ratelimit".to_owned());
+        assert_eq!(is_member, !is_for_admins(command), "{command}: {categories:?}");
     }
     expected.retain(|name| !is_for_admins(name));
     assert_eq!(expected.iter().filter(|name| !name.contains('|')).count(), 13, "{expected:?}");
@@ -76,19 +76,19 @@ const NO_RESET: &str =
     "NOPERM RL.STATS RESET requires the permission to run CONFIG RESETSTAT, and is not allowed from scripts";
 
 #[test]
-fn who_may_reset_the_servers_statistics_may_reset_these() {
+fn resetting_stats_requires_permission_for_config_resetstat() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.limit("RL.TOKENBUCKET bucket 1 1 COST 2");
     let reset = |client: &mut Client| client.call("RL.STATS RESET").map_err(|error| error.to_string());
     for rules in ["+rl.stats", "+@all -@admin", "+@all -config", "+@all -config|resetstat", "+rl.stats +config|get"] {
-        let mut refused = user(&server, "user", &format!("reset on nopass {rules} +multi +exec"));
-        assert_eq!(refused.error("RL.STATS RESET"), NO_RESET, "{rules}");
-        refused.get::<Value>("RL.STATS");
-        // Nor by what else is done for them.
-        refused.get::<()>("MULTI");
-        refused.get::<()>("RL.STATS RESET");
-        assert!(refused.error("EXEC").contains("NOPERM"), "{rules}");
+        let mut denied = user(&server, "user", &format!("reset on nopass {rules} +multi +exec"));
+        assert_eq!(denied.error("RL.STATS RESET"), NO_RESET, "{rules}");
+        denied.get::<Value>("RL.STATS");
+        // Nor in a transaction.
+        denied.get::<()>("MULTI");
+        denied.get::<()>("RL.STATS RESET");
+        assert!(denied.error("EXEC").contains("NOPERM"), "{rules}");
     }
     assert!(format!("{:?}", client.get::<Value>("RL.TOP")).contains("bucket"), "it was reset");
     for rules in ["+@all", "+rl.stats +config|resetstat", "+rl.stats +config", "+@admin +rl.stats"] {
@@ -104,7 +104,7 @@ fn who_may_reset_the_servers_statistics_may_reset_these() {
 }
 
 #[test]
-fn nobody_resets_from_a_script() {
+fn scripts_cannot_reset_stats() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.limit("RL.TOKENBUCKET bucket 1 1 COST 2");
@@ -118,12 +118,11 @@ fn nobody_resets_from_a_script() {
         assert!(error.starts_with("NOPERM RL.STATS RESET requires the permission"), "{error}");
     }
     assert!(format!("{:?}", client.get::<Value>("RL.TOP")).contains("bucket"), "it was reset");
-    assert!(client.call_bytes(&[b"EVAL", b"return #redis.call('RL.STATS')", b"0"]).is_ok(), "asking is allowed");
+    assert!(client.call_bytes(&[b"EVAL", b"return #redis.call('RL.STATS')", b"0"]).is_ok(), "reading is allowed");
 }
 
-/// Calls of each command with the key of somebody else, which is `@`, in each place where a key can stand; `fact` is one
-/// that could be applied.
-fn foreign_calls() -> BTreeMap<&'static str, &'static [&'static str]> {
+/// Calls of each command with a key, `@`, in every position of a key. `effect` stands for a valid effect.
+fn calls_with_key() -> BTreeMap<&'static str, &'static [&'static str]> {
     BTreeMap::from([
         ("RL.TOKENBUCKET", &["@ 10 1/d", "@ 10 1/d COST 3", "@ 10 1/d FORCE"][..]),
         ("RL.LEAKYBUCKET", &["@ 10 1/d", "@ 10 1/d COST 3 FORCE"]),
@@ -147,8 +146,11 @@ fn foreign_calls() -> BTreeMap<&'static str, &'static [&'static str]> {
         ("RL.REFUND", &["@ 1", "@ 1000"]),
         ("RL.INFO", &["@"]),
         ("CL.THROTTLE", &["@ 9 1 86400", "@ 9 1 86400 3", "@ 9 1 86400 0"]),
-        ("RL.APPLY", &["@ fact", "@ fact app:1 fact", "app:1 fact @ fact", "app:2 fact app:1 fact @ fact"]),
-        // These have no keys. What they tell of keys is looked at elsewhere.
+        (
+            "RL.APPLY",
+            &["@ effect", "@ effect app:1 effect", "app:1 effect @ effect", "app:2 effect app:1 effect @ effect"],
+        ),
+        // These have no keys. The keys in their replies are tested separately.
         ("RL.STATS", &[]),
         ("RL.TOP", &[]),
         ("RL.POLICY", &[]),
@@ -162,20 +164,20 @@ fn foreign_calls() -> BTreeMap<&'static str, &'static [&'static str]> {
     ])
 }
 
-/// The words of a call, with what `@` and `fact` stand for.
+/// The words of a call, with the values of `@` and `effect`.
 fn words(command: &str, call: &str, key: &str) -> Vec<Vec<u8>> {
     let quota = Quota::parse(Algorithm::FixedWindow, b"10", b"1d").expect("a quota");
-    let fact = EffectBytes::take(&quota, 3, 1_790_000_000_000_000);
+    let effect = EffectBytes::take(&quota, 3, 1_790_000_000_000_000);
     let word = |word: &str| match word {
         "@" => key.as_bytes().to_vec(),
-        "fact" => fact.as_ref().to_vec(),
+        "effect" => effect.as_ref().to_vec(),
         _ => word.as_bytes().to_vec(),
     };
     format!("{command} {call}").split(' ').map(word).collect()
 }
 
 #[test]
-fn no_command_is_a_way_to_the_keys_of_others() {
+fn no_command_accesses_keys_without_permission() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET app:policy FIXEDWINDOW 10 3650d");
@@ -186,39 +188,39 @@ fn no_command_is_a_way_to_the_keys_of_others() {
     let others = ["other:1", "other:bucket", "other:policy", "other:none"];
     let before = all_digests(&mut client);
 
-    let calls = foreign_calls();
+    let calls = calls_with_key();
     let known: BTreeSet<String> = calls.keys().map(|name| (*name).to_owned()).collect();
-    let there = commands(&mut client);
-    assert!(there.is_subset(&known), "no calls of {:?}", there.difference(&known));
+    let commands = commands(&mut client);
+    assert!(commands.is_subset(&known), "no calls of {:?}", commands.difference(&known));
     for (rules, reads) in [("~app:*", false), ("~app:* %R~other:*", true), ("~app:* %W~other:*", false), ("", false)] {
-        let mut stranger = user(&server, "stranger", &format!("reset on nopass {rules} +@all"));
+        let mut restricted = user(&server, "restricted", &format!("reset on nopass {rules} +@all"));
         for (command, calls) in &calls {
             for (call, key) in calls.iter().flat_map(|call| others.iter().map(move |key| (call, key))) {
                 let words = words(command, call, key);
                 let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                 let shown = format!("{command} {call} on {key} with {rules:?}");
                 if reads && ["RL.PEEK", "RL.INFO"].contains(command) {
-                    assert!(stranger.call_bytes(&words).is_ok(), "{shown}");
+                    assert!(restricted.call_bytes(&words).is_ok(), "{shown}");
                     continue;
                 }
-                let error = stranger.error_of(&words);
+                let error = restricted.error_of(&words);
                 assert!(error.starts_with("NOPERM"), "{shown}: {error}");
-                // Nor does a script help, with the key declared or not.
+                // The same from a script with undeclared keys.
                 let script = b"return redis.call(unpack(ARGV))".as_slice();
                 let by_script = [&[b"EVAL".as_slice(), script, b"0"], &words[..]].concat();
-                let error = stranger.error_of(&by_script);
-                let refused = error.contains("permission") || error.contains("can't access at least one of the keys");
-                assert!(refused, "{shown}: {error}");
+                let error = restricted.error_of(&by_script);
+                let denied = error.contains("permission") || error.contains("can't access at least one of the keys");
+                assert!(denied, "{shown}: {error}");
             }
         }
-        // What is not found by its place is not used either.
+        // A key that the key specification does not find is not used either.
         for call in ["1 FIXEDWINDOW app:1 10 1d FIXEDWINDOW other:1 10 1d", "01 FIXEDWINDOW other:1 10 1d"] {
-            stranger.error(&format!("RL.ALL {call}"));
+            restricted.error(&format!("RL.ALL {call}"));
         }
-        let top = format!("{:?}", stranger.get::<Value>("RL.TOP"));
+        let top = format!("{:?}", restricted.get::<Value>("RL.TOP"));
         assert_eq!(top.contains("other:"), reads, "{rules:?}: {top}");
-        assert!(!format!("{:?}", stranger.get::<Value>("RL.STATS")).contains("other:"));
-        assert!(!stranger.get::<String>("INFO ratelimit").contains("other:"));
+        assert!(!format!("{:?}", restricted.get::<Value>("RL.STATS")).contains("other:"));
+        assert!(!restricted.get::<String>("INFO ratelimit").contains("other:"));
         assert_eq!(all_digests(&mut client), before, "{rules:?}");
     }
 }

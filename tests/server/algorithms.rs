@@ -1,4 +1,4 @@
-//! What a user sees of each algorithm as time passes. The clock is held by the tests, so every reply is exact.
+//! The replies of each algorithm as time passes, exact thanks to a test clock.
 
 use crate::common::{Client, Server, START};
 
@@ -18,7 +18,7 @@ fn token_bucket_of_three_at_three_per_five_seconds() {
     // Full again after 5 s.
     server.clock().advance_ms(5_000);
     assert_eq!(client.limit("RL.TOKENBUCKET user 3 3/5s COST 3"), [1, 3, 0, 0, 5_000]);
-    // And 0.6 per second from there on: 60 in 100 s.
+    // From here on 0.6 per second: 60 in 100 s.
     let mut admitted = 0;
     for _ in 0..1_000 {
         server.clock().advance_ms(100);
@@ -44,7 +44,7 @@ fn token_bucket_of_ten_at_one_per_second() {
 }
 
 #[test]
-fn leaky_bucket_drains_evenly_and_tells_the_delay() {
+fn leaky_bucket_drains_evenly_and_returns_the_delay() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let command = "RL.LEAKYBUCKET jobs 4 0.5";
@@ -53,7 +53,7 @@ fn leaky_bucket_drains_evenly_and_tells_the_delay() {
     assert_eq!(client.limit(command), [1, 4, 1, 0, 6_000, 4_000]);
     assert_eq!(client.limit(command), [1, 4, 0, 0, 8_000, 6_000]);
     assert_eq!(client.limit(command), [0, 4, 0, 2_000, 8_000, 0]);
-    // 1.5 drain in each wait of 3 s: three after two waits, not two.
+    // 1.5 drain in 3 s, so three in twice that.
     server.clock().advance_ms(3_000);
     assert_eq!(client.limit("RL.LEAKYBUCKET jobs 4 0.5 COST 2"), [0, 4, 1, 1_000, 5_000, 0]);
     server.clock().advance_ms(3_000);
@@ -64,7 +64,7 @@ fn leaky_bucket_drains_evenly_and_tells_the_delay() {
 }
 
 #[test]
-fn fixed_window_starts_afresh_at_multiples_of_the_window() {
+fn fixed_window_resets_at_multiples_of_the_window() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let command = "RL.FIXEDWINDOW user 3 10";
@@ -73,7 +73,7 @@ fn fixed_window_starts_afresh_at_multiples_of_the_window() {
         assert_eq!(client.limit(command), [1, 3, remaining, 0, 1]);
     }
     assert_eq!(client.limit(command), [0, 3, 0, 1, 1]);
-    // Two limits within two milliseconds: its known weakness.
+    // Twice the limit around the boundary, as fixed windows allow.
     server.clock().set(START + 10_000_000);
     for remaining in [2, 1, 0] {
         assert_eq!(client.limit(command), [1, 3, remaining, 0, 10_000]);
@@ -101,7 +101,7 @@ fn sliding_counter_weighs_the_previous_window() {
     server.clock().set(START + 11_000_000);
     let denied = client.limit("RL.SLIDINGCOUNTER early 10 10");
     assert_eq!(denied[..3], [0, 10, 0]);
-    // 8 * left + 3 is below 10 as soon as less than 7/8 is left: a quarter of a second from here.
+    // 8 * rest + 3 is below 10 once the rest is less than 7/8 of the window, a quarter of a second later.
     assert_eq!(denied[3], 251);
     server.clock().advance_ms(250);
     assert_eq!(client.limit("RL.SLIDINGCOUNTER early 10 10")[0], 0);
@@ -145,7 +145,7 @@ fn sliding_log_never_has_more_than_the_limit_in_any_window() {
 }
 
 #[test]
-fn a_cost_is_taken_whole_or_not_at_all() {
+fn a_cost_is_taken_entirely_or_not_at_all() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     for command in FIVE {
@@ -155,7 +155,7 @@ fn a_cost_is_taken_whole_or_not_at_all() {
         assert_eq!(denied[..3], [0, 10, 3], "{command}");
         assert!(denied[3] > 0, "{command}");
         assert_eq!(client.limit(&format!("{key} COST 3"))[..4], [1, 10, 0, 0], "{command}");
-        // More than the limit can never be had; a key that is not there is not made for it.
+        // A cost above the limit is never allowed, and creates no key.
         let never = client.limit(&format!("{command} never:{command} 10 10 COST 11"));
         assert_eq!(never[..5], [0, 10, 10, -1, 0], "{command}");
         assert_eq!(client.get::<i64>(&format!("EXISTS never:{command}")), 0, "{command}");
@@ -168,7 +168,7 @@ const FIVE: [&str; 5] = ["RL.TOKENBUCKET", "RL.LEAKYBUCKET", "RL.FIXEDWINDOW", "
 fn forced_costs_are_taken_even_when_denied_up_to_twice_the_limit() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
-    // What is told when 10 of 10 are taken and 5 more are forced; the clock stands at the start of a window.
+    // The replies when 10 of 10 are taken and 5 more are forced, at the start of a window.
     let expectations = [
         ("RL.TOKENBUCKET", vec![0, 10, 0, 1_000, 1_500]),
         ("RL.LEAKYBUCKET", vec![0, 10, 0, 1_000, 1_500, 0]),
@@ -180,33 +180,33 @@ fn forced_costs_are_taken_even_when_denied_up_to_twice_the_limit() {
         let key = format!("{command} forced:{command} 10 10");
         assert_eq!(client.limit(&format!("{key} COST 10 FORCE"))[..3], [1, 10, 0], "{command}");
         assert_eq!(client.limit(&format!("{key} FORCE COST 5")), expected, "{command}");
-        // However much is forced, twice the limit is the most.
+        // Forced costs add up to at most twice the limit.
         for _ in 0..3 {
             client.limit(&format!("{key} COST 9007199254740991 force"));
         }
-        let told = client.limit(&key);
-        assert_eq!(told[..3], [0, 10, 0], "{command}");
+        let reply = client.limit(&key);
+        assert_eq!(reply[..3], [0, 10, 0], "{command}");
         let longest = if command.ends_with("BUCKET") { 2_000 } else { 20_000 };
-        assert!(told[3] <= longest && told[4] <= longest, "{command}: {told:?}");
+        assert!(reply[3] <= longest && reply[4] <= longest, "{command}: {reply:?}");
     }
 }
 
 #[test]
-fn changed_parameters_carry_over_what_was_used() {
+fn a_change_of_parameters_keeps_what_is_used() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     for command in FIVE {
         let key = format!("{command} changed:{command}");
         assert_eq!(client.limit(&format!("{key} 10 10 COST 8"))[..3], [1, 10, 2], "{command}");
-        // A higher limit helps at once.
+        // A higher limit applies at once.
         assert_eq!(client.limit(&format!("{key} 20 10"))[..3], [1, 20, 11], "{command}");
-        // A lower one leaves nothing, and no debt.
+        // With a lower one nothing remains, and there is no debt.
         let lowered = client.limit(&format!("{key} 5 10"));
         assert_eq!(lowered[..3], [0, 5, 0], "{command}");
-        // Another rate or window too.
+        // The same with another rate or window.
         assert_eq!(client.limit(&format!("{key} 20 20"))[..3], [1, 20, 10], "{command}");
     }
-    // No debt: the bucket of 5 is empty, so the next token comes when a token comes.
+    // No debt: the bucket of 5 is empty, and the next token comes after a second.
     assert_eq!(client.limit("RL.TOKENBUCKET lowered 10 1 COST 10")[0], 1);
     assert_eq!(client.limit("RL.TOKENBUCKET lowered 5 1"), [0, 5, 0, 1_000, 5_000]);
     server.clock().advance_ms(1_000);
@@ -225,7 +225,7 @@ fn different_keys_do_not_affect_each_other() {
 }
 
 #[test]
-fn the_clock_may_jump() {
+fn a_long_step_back_of_the_clock_admits_at_most_one_extra_limit() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     for command in FIVE {
@@ -238,9 +238,9 @@ fn the_clock_may_jump() {
             server.clock().set(START - back);
             let mut extra = 0;
             let denied = loop {
-                let told = client.limit(&request);
-                if told[0] == 0 {
-                    break told;
+                let reply = client.limit(&request);
+                if reply[0] == 0 {
+                    break reply;
                 }
                 extra += 1;
             };

@@ -1,5 +1,4 @@
-//! Bad requests: every one is answered with an error that helps, and changes nothing. And what servers tell about the
-//! commands.
+//! Bad requests get a helpful error and change nothing. And the information that servers have about the commands.
 
 use std::collections::HashMap;
 
@@ -11,7 +10,7 @@ const BUCKETS: [&str; 2] = ["RL.TOKENBUCKET", "RL.LEAKYBUCKET"];
 const WINDOWS: [&str; 3] = ["RL.FIXEDWINDOW", "RL.SLIDINGLOG", "RL.SLIDINGCOUNTER"];
 
 #[test]
-fn bad_arguments_are_named_with_what_was_given_and_what_is_accepted() {
+fn errors_name_the_argument_its_value_and_what_is_expected() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let amount = "expected an integer from 1 to 9007199254740991";
@@ -73,7 +72,7 @@ fn bad_arguments_are_named_with_what_was_given_and_what_is_accepted() {
         assert_eq!(arity, format!("ERR WRONG NUMBER OF ARGUMENTS FOR '{command}' COMMAND"));
         client.error(command);
     }
-    assert_eq!(client.get::<i64>("DBSIZE"), 0, "an error has created a key");
+    assert_eq!(client.get::<i64>("DBSIZE"), 0, "errors create no keys");
 }
 
 #[test]
@@ -81,12 +80,12 @@ fn options_come_in_any_order_and_case() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for command in BUCKETS.iter().chain(&WINDOWS) {
-        let mut left = 100;
+        let mut remaining = 100;
         let pace = if command.ends_with("BUCKET") { "1/h" } else { "10w" };
         for options in ["COST 3 FORCE", "FORCE COST 3", "cost 3", "CoSt 3 fOrCe", "force cost 3"] {
-            left -= 3;
-            let told = client.limit(&format!("{} {command} 100 {pace} {options}", command.to_lowercase()));
-            assert_eq!(told[..3], [1, 100, left], "{command} {options}");
+            remaining -= 3;
+            let reply = client.limit(&format!("{} {command} 100 {pace} {options}", command.to_lowercase()));
+            assert_eq!(reply[..3], [1, 100, remaining], "{command} {options}");
         }
     }
 }
@@ -106,7 +105,7 @@ fn the_reply_is_the_same_in_both_protocols() {
 }
 
 #[test]
-fn any_bytes_are_a_key_and_bad_bytes_are_shown_readably() {
+fn keys_may_be_any_bytes_and_errors_escape_them() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let key = b"\0\r\n\xff key";
@@ -157,7 +156,7 @@ fn keys_of_other_types_are_left_alone() {
 }
 
 #[test]
-fn a_full_server_answers_oom() {
+fn a_full_server_replies_with_oom() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.limit("RL.FIXEDWINDOW known 10 1d");
@@ -171,7 +170,7 @@ fn a_full_server_answers_oom() {
 }
 
 #[test]
-fn a_server_knows_the_commands() {
+fn command_info_and_docs_describe_the_commands() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for command in BUCKETS.iter().chain(&WINDOWS) {
@@ -211,12 +210,12 @@ fn a_server_knows_the_commands() {
     let flags = format!("{:?}", apply[0][2]);
     assert!(flags.contains("admin") && flags.contains("write"), "{flags}");
     assert!(!flags.contains("denyoom"), "a full replica must still follow: {flags}");
-    assert_eq!(client.get::<Vec<String>>("COMMAND GETKEYS RL.APPLY key fact"), ["key"]);
-    assert_eq!(client.get::<Vec<String>>("COMMAND GETKEYS RL.APPLY a fact b fact"), ["a", "b"]);
+    assert_eq!(client.get::<Vec<String>>("COMMAND GETKEYS RL.APPLY key effect"), ["key"]);
+    assert_eq!(client.get::<Vec<String>>("COMMAND GETKEYS RL.APPLY a effect b effect"), ["a", "b"]);
 }
 
 #[test]
-fn a_server_can_explain_every_command() {
+fn command_docs_describe_every_command() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let algorithms = ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER"];
@@ -273,10 +272,10 @@ fn acl_key_patterns_apply() {
 }
 
 #[test]
-fn where_modules_have_acl_categories_the_commands_are_in_them() {
+fn the_commands_are_in_their_acl_categories() {
     let server = Server::start(&[]);
     let mut client = server.connect();
-    // Some servers let modules have one of their own as well, which is for applications.
+    // Some servers also have the module's category for applications.
     let has_own = client.get::<Vec<String>>("ACL CAT").contains(&"ratelimit".to_owned());
     let mut categories = |command: &str| {
         let info: Vec<Vec<Value>> = client.get(&format!("COMMAND INFO {command}"));
@@ -285,7 +284,7 @@ fn where_modules_have_acl_categories_the_commands_are_in_them() {
         names
     };
     if categories("RL.APPLY").is_empty() {
-        assert!(client.info("redis_version").starts_with("7.0"), "only Redis 7.0 has none for modules");
+        assert!(client.info("redis_version").starts_with("7.0"), "only Redis 7.0 has no categories for modules");
         return;
     }
     for command in ["RL.APPLY", "RL.POLICY|SET", "RL.POLICY|DEL"] {
@@ -313,8 +312,8 @@ fn where_modules_have_acl_categories_the_commands_are_in_them() {
 }
 
 #[test]
-fn an_unknown_module_argument_is_refused() {
-    // The argument follows the module in the harness's command line.
+fn an_unknown_module_argument_is_rejected() {
+    // The test server passes the argument to the module.
     let log = Server::refuses_to_start(&["nonsense"], &[]);
     assert!(log.contains("redis-ratelimit cannot be loaded: unknown argument 'nonsense'"), "{log}");
 }

@@ -1,6 +1,5 @@
-//! A wall clock that jumps back and forth by anything from microseconds to years, to the ends of time, while traffic
-//! runs: a step back of up to a window, or a fill, forgives nothing, a longer one at most one limit, and nobody is blocked
-//! for longer than a window, or a fill, and the step.
+//! A wall clock that jumps by microseconds to years under traffic. A step back of up to one window or fill time admits
+//! nothing extra, a longer one at most one limit, and waits are at most a window or fill time plus the step.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -12,7 +11,7 @@ use crate::common::replicas::{attach, catch_up};
 use crate::common::traffic::all_digests;
 use crate::common::{eventually, Client, Server, START};
 
-/// Each has a limit of ten and is as good as new after ten seconds.
+/// Each has a limit of ten, and resets fully after ten seconds.
 const REQUESTS: [&str; 5] = [
     "RL.TOKENBUCKET bucket 10 1",
     "RL.LEAKYBUCKET queue 10 1",
@@ -25,21 +24,21 @@ const WINDOW: u64 = 10_000_000;
 
 const SECOND: u64 = 1_000_000;
 const YEAR: u64 = 365 * 86_400 * SECOND;
-/// The last moment that nanoseconds in 64 bits can tell, in 2262.
+/// The last time in 64-bit nanoseconds, in 2262.
 const YEAR_2262: u64 = (i64::MAX as u64) / 1_000;
-/// The last moment of the year 9999.
+/// The last time of the year 9999.
 const YEAR_9999: u64 = 253_402_300_799_999_999;
 
-/// What may be admitted while the clock goes its way, counted as the contract says.
+/// How much may be admitted while the clock jumps, by the contract.
 #[derive(Default)]
 struct Allowance {
-    /// Before the clock was last turned back by so much that everything was forgotten.
+    /// Before the last step back that reset the limiters.
     before: [u64; REQUESTS.len()],
-    /// The latest time since then, to which the clock has to come again before any time passes.
+    /// The latest time since then. No time passes until the clock is there again.
     latest: u64,
-    /// How long it took to get there; a jump counts for a window at most, since more waiting is of no more use.
+    /// The time that has passed since then. A jump counts for at most one window, in which limits fully reset.
     length: u64,
-    /// How many windows of the clock were entered since then.
+    /// How many windows have begun since then.
     windows: u64,
 }
 
@@ -57,27 +56,27 @@ impl Allowance {
     fn so_far(&self) -> [u64; REQUESTS.len()] {
         let bucket = LIMIT + self.length / SECOND;
         let window = LIMIT * (1 + self.windows);
-        // Half-open windows, each with a limit of its own; a stretch of exactly one window touches two of them.
+        // A stretch of exactly one window touches two half-open windows.
         let log = LIMIT * (1 + self.length / WINDOW);
-        // The counter is close to the log, and never above what its windows admit.
+        // The counter admits about as much as the log, and no more than its windows.
         let stretch = [bucket, bucket, window, log, window];
         std::array::from_fn(|index| self.before[index] + stretch[index])
     }
 }
 
 #[test]
-fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit() {
+fn jumps_under_traffic_keep_waits_short_and_admit_at_most_one_limit_extra() {
     let mut server = Server::with_clock(&["--appendonly", "yes"]);
     let admitted: [AtomicI64; REQUESTS.len()] = Default::default();
     let rounds = AtomicU64::new(0);
     let worker = |_| {
         |client: &mut Client| {
             for (request, admitted) in REQUESTS.iter().zip(&admitted) {
-                let told = client.limit(request);
-                // Without force a wait is one window or fill at most, plus a step back that is no longer than that.
-                assert!(told[3] <= 20_001, "{request}: blocked for {} ms", told[3]);
-                assert!((0..=10).contains(&told[2]) && told[4] <= 30_000, "{request}: {told:?}");
-                admitted.fetch_add(told[0], Ordering::SeqCst);
+                let reply = client.limit(request);
+                // Without force a wait is at most one window or fill time, plus a step back of at most the same.
+                assert!(reply[3] <= 20_001, "{request}: blocked for {} ms", reply[3]);
+                assert!((0..=10).contains(&reply[2]) && reply[4] <= 30_000, "{request}: {reply:?}");
+                admitted.fetch_add(reply[0], Ordering::SeqCst);
             }
             rounds.fetch_add(1, Ordering::SeqCst);
         }
@@ -92,7 +91,7 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
             let to = if random.bool() { from.saturating_add(by).min(YEAR_9999) } else { from.saturating_sub(by) };
             clock.set(to);
             allowance.turn(to);
-            // So that there is traffic between any two jumps.
+            // Traffic between any two jumps.
             let seen = rounds.load(Ordering::SeqCst);
             eventually("requests are served", || rounds.load(Ordering::SeqCst) >= seen + 6);
         }
@@ -103,7 +102,7 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
         assert!(admitted > 400, "{request}: only {admitted} of {most} were admitted");
     }
     assert_no_bug(&mut server);
-    // What was written down of all this makes the same keys again.
+    // The append-only file restores the same keys.
     let before = all_digests(&mut server.connect());
     assert_eq!(before.len(), REQUESTS.len());
     server.restart();
@@ -112,7 +111,7 @@ fn jumps_under_traffic_block_nobody_for_long_and_give_nobody_more_than_a_limit()
 }
 
 #[test]
-fn a_clock_that_trembles_never_admits_one_more() {
+fn small_steps_back_admit_no_more_than_the_limit() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     set_policies(&mut client);
@@ -130,7 +129,7 @@ fn a_clock_that_trembles_never_admits_one_more() {
                 }
             }
             assert_eq!(client.digest("key"), used_up, "a denial writes nothing");
-            // What is taken all the same is taken at the latest time, so that the next step back wins nothing either.
+            // A forced cost counts at the latest time, so the next step back admits nothing extra either.
             server.clock().set(MIDDLE - most);
             answer(&mut client, &format!("{request} FORCE"));
             server.clock().set(MIDDLE);
@@ -139,11 +138,10 @@ fn a_clock_that_trembles_never_admits_one_more() {
     }
 }
 
-/// The middle of a window, so that no step forward within half of it enters the next.
+/// The middle of a window, so that steps of up to half a window stay within it.
 const MIDDLE: u64 = START / WINDOW * WINDOW + WINDOW / 2;
 
-/// As [`REQUESTS`] to one key, by policies too, and with a limit of one, where even the smallest step back is as long as all
-/// that was used took. With each its limit.
+/// As [`REQUESTS`], to one key, also by policies and with a limit of one; each with its limit.
 fn requests() -> impl Iterator<Item = (i64, String)> {
     let plain = [
         ("TOKENBUCKET", "1", "0.1"),
@@ -166,7 +164,7 @@ fn set_policies(client: &mut Client) {
     }
 }
 
-/// What a request is told, by one limit or by a policy.
+/// The reply of one limit or of a policy.
 struct Answer {
     allowed: bool,
     wait: u64,
@@ -177,15 +175,15 @@ fn answer(client: &mut Client, request: &str) -> Answer {
     let (allowed, wait, limits) = if request.starts_with("RL.CHECK") {
         ask(client, request)
     } else {
-        let told = client.limit(request);
-        (told[0], told[3], vec![told])
+        let reply = client.limit(request);
+        (reply[0], reply[3], vec![reply])
     };
-    let reset = limits.iter().map(|told| told[4]).max().expect("a limit");
+    let reset = limits.iter().map(|reply| reply[4]).max().expect("a limit");
     Answer { allowed: allowed == 1, wait: u64::try_from(wait).expect("a wait"), reset }
 }
 
 #[test]
-fn a_step_back_forgives_nothing_or_one_limit_and_the_wait_that_is_told_is_exact() {
+fn a_step_back_admits_nothing_extra_or_one_limit_and_the_wait_is_exact() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     set_policies(&mut client);
@@ -210,21 +208,21 @@ fn a_step_back_forgives_nothing_or_one_limit_and_the_wait_that_is_told_is_exact(
                 }
             };
             let step = from.saturating_sub(to);
-            let forgives = step > WINDOW || to > from;
-            assert_eq!(extra, if forgives { limit } else { 0 }, "{shown}");
-            let behind = if forgives { 0 } else { step.div_ceil(1_000) };
-            let longest = if force && !forgives { 20_001 } else { 10_001 } + behind;
+            let is_reset = step > WINDOW || to > from;
+            assert_eq!(extra, if is_reset { limit } else { 0 }, "{shown}");
+            let behind = if is_reset { 0 } else { step.div_ceil(1_000) };
+            let longest = if force && !is_reset { 20_001 } else { 10_001 } + behind;
             assert!(wait <= longest, "{shown}: blocked for {wait} ms");
             server.clock().advance_ms(wait - 1);
             assert!(!answer(&mut client, &request).allowed, "{shown}: before {wait} ms");
             server.clock().advance_ms(1);
             let Answer { allowed, reset, .. } = answer(&mut client, &request);
             assert!(allowed, "{shown}: not after {wait} ms");
-            // And the key lives as long as it is needed, by the clock as it is now.
-            let left = client.get::<i64>("PTTL key");
+            // The key expires after the reset, by the present clock.
+            let ttl = client.get::<i64>("PTTL key");
             assert!(
-                (reset..=reset + reset / 4 + 1_000).contains(&left),
-                "{shown}: {reset} ms but expires in {left} ms"
+                (reset..=reset + reset / 4 + 1_000).contains(&ttl),
+                "{shown}: resets in {reset} ms, expires in {ttl} ms"
             );
         }
     }
@@ -232,11 +230,11 @@ fn a_step_back_forgives_nothing_or_one_limit_and_the_wait_that_is_told_is_exact(
 }
 
 #[test]
-fn replicas_agree_while_the_clock_is_turned_back_and_forth() {
-    // The link takes its time-outs from the same clock, which jumps by years here.
+fn replicas_agree_while_the_clock_jumps() {
+    // The timeouts of the link depend on the same clock, which jumps by years.
     let steady = [["--repl-timeout", "2000000000"], ["--repl-backlog-ttl", "0"], ["--repl-diskless-sync-delay", "0"]];
     let mut primary = Server::with_clock(&steady.concat());
-    // By the replica's own clock nothing ever expires.
+    // By the replica's clock nothing ever expires.
     let mut replica = Server::with_clock(&steady.concat());
     replica.clock().set(1);
     let mut client = primary.connect();
@@ -244,18 +242,18 @@ fn replicas_agree_while_the_clock_is_turned_back_and_forth() {
     set(&mut client, "mixed", "FIXEDWINDOW 10 1 SLIDINGLOG 10 1h TOKENBUCKET 10 1 SLIDINGCOUNTER 10 10s");
     let mut follower = attach(&replica, &primary);
     let mut random = Rng::with_seed(13);
-    // Both limits of each algorithm on one key, so that the quota changes too, and two commands that share these keys.
+    // Both limits of each algorithm use one key, so that its quota changes, and two commands share these keys.
     let requests: Vec<String> = requests()
         .enumerate()
         .map(|(index, (_, request))| request.replace(" key", &format!(" key{}", index / 2)))
         .chain(["CL.THROTTLE key0 9 10 10", "RL.ALL 2 SLIDINGLOG key3 10 10 TOKENBUCKET key0 10 1"].map(str::to_owned))
-        // A step that one limit forgets and another does not, in one key and in two.
+        // Steps that reset one limit and not another, in one key and in two.
         .chain(["RL.CHECK mixed key6", "RL.ALL 2 FIXEDWINDOW key2 10 10 SLIDINGLOG key7 10 1h"].map(str::to_owned))
         .collect();
     let mut compared = 0;
     for round in 0..300 {
         let most = [1_000, 3 * SECOND, 15 * SECOND, YEAR][round % 4];
-        // What was used is forgotten by a long step, and so is any difference.
+        // Compares before a long step, which resets all limits, and so any difference.
         if most == YEAR {
             catch_up(&mut client, &mut follower);
             let expected = all_digests(&mut client);
@@ -276,13 +274,13 @@ fn replicas_agree_while_the_clock_is_turned_back_and_forth() {
         }
     }
     assert!(compared > 75 * 6, "only {compared} keys of eight were compared, 75 times");
-    assert_eq!(client.number("sync_full"), 1, "the replica was to be told of every step, not of the end");
+    assert_eq!(client.number("sync_full"), 1, "the replica must receive every effect, and no second full sync");
     assert_no_bug(&mut primary);
     assert_no_bug(&mut replica);
 }
 
 #[test]
-fn the_ends_of_time_and_of_the_numbers_meet_without_harm() {
+fn extreme_times_and_numbers_are_handled() {
     let mut server = Server::with_clock(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
     let mut client = server.connect();
     let most = "9007199254740991";
@@ -298,15 +296,15 @@ fn the_ends_of_time_and_of_the_numbers_meet_without_harm() {
                 let limit_number: i64 = limit.parse().expect("a number");
                 for options in ["", "COST 2 FORCE", &format!("COST {most} FORCE"), &format!("COST {most}")] {
                     let request = format!("RL.{command} {command}{number} {limit} {pace} {options}");
-                    let told = client.limit(&request);
-                    assert_eq!(told[1], limit_number, "{request} at {now}");
-                    assert!((0..=limit_number).contains(&told[2]), "{request} at {now}: {told:?}");
-                    assert!(told[3] >= -1 && told[4] >= 0, "{request} at {now}: {told:?}");
-                    assert_eq!(told[3] == 0, told[0] == 1, "{request} at {now}: {told:?}");
+                    let reply = client.limit(&request);
+                    assert_eq!(reply[1], limit_number, "{request} at {now}");
+                    assert!((0..=limit_number).contains(&reply[2]), "{request} at {now}: {reply:?}");
+                    assert!(reply[3] >= -1 && reply[4] >= 0, "{request} at {now}: {reply:?}");
+                    assert_eq!(reply[3] == 0, reply[0] == 1, "{request} at {now}: {reply:?}");
                 }
             }
         }
-        // What is held at such a time can be saved, loaded and copied.
+        // Values of such times can be saved, loaded and copied.
         let before = all_digests(&mut client);
         assert_eq!(before.len(), 25, "at {now}");
         client.get::<()>("DEBUG RELOAD");
@@ -327,8 +325,7 @@ fn the_ends_of_time_and_of_the_numbers_meet_without_harm() {
     assert_no_bug(&mut server);
 }
 
-/// Every overflow and every other bug is a panic, which is caught and logged; so is what cannot be applied while a file
-/// is loaded.
+/// Overflows and other bugs are panics, which are caught and logged, as are effects of files that cannot be applied.
 fn assert_no_bug(server: &mut Server) {
     assert!(server.is_running());
     let log = server.log();

@@ -1,4 +1,5 @@
-//! The module's settings: in the configuration, at run time, as arguments of the module, and kept over a restart.
+//! The configuration parameters: in the configuration file, at run time, as arguments of the module, and after
+//! restarts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,13 +13,13 @@ use crate::common::{module, Client, Server};
 
 const SWITCHED_OFF: &str = "ERR CL.THROTTLE is disabled, see ratelimit.cl-throttle";
 
-/// The settings in force: `top-size`, `cl-throttle` and `policy-file`, which are all that there are.
-fn settings(client: &mut Client) -> [String; 3] {
+/// The values of all parameters: `top-size`, `cl-throttle` and `policy-file`.
+fn config(client: &mut Client) -> [String; 3] {
     let mut found: BTreeMap<String, String> = client.get("CONFIG GET ratelimit.*");
-    let settings = ["top-size", "cl-throttle", "policy-file"]
+    let values = ["top-size", "cl-throttle", "policy-file"]
         .map(|name| found.remove(&format!("ratelimit.{name}")).unwrap_or_else(|| panic!("{name} in {found:?}")));
     assert!(found.is_empty(), "{found:?}");
-    settings
+    values
 }
 
 fn throttles(client: &mut Client) -> bool {
@@ -26,18 +27,18 @@ fn throttles(client: &mut Client) -> bool {
 }
 
 #[test]
-fn there_are_three_and_they_have_defaults() {
+fn the_three_parameters_have_defaults() {
     let server = Server::start(&[]);
-    assert_eq!(settings(&mut server.connect()), ["100", "yes", ""]);
+    assert_eq!(config(&mut server.connect()), ["100", "yes", ""]);
 }
 
 #[test]
-fn the_size_of_the_table_can_be_changed_within_its_range() {
+fn top_size_can_be_changed_within_its_range() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for size in ["0", "1", "1000", "100"] {
         client.get::<()>(&format!("CONFIG SET ratelimit.top-size {size}"));
-        assert_eq!(settings(&mut client), [size, "yes", ""]);
+        assert_eq!(config(&mut client), [size, "yes", ""]);
     }
     for (bad, problem) in [
         ("-1", "argument must be between 0 and 1000 inclusive"),
@@ -47,7 +48,7 @@ fn the_size_of_the_table_can_be_changed_within_its_range() {
         let error = client.error(&format!("CONFIG SET ratelimit.top-size {bad}"));
         assert!(error.contains(problem), "{bad}: {error}");
     }
-    assert_eq!(settings(&mut client), ["100", "yes", ""]);
+    assert_eq!(config(&mut client), ["100", "yes", ""]);
 }
 
 #[test]
@@ -57,30 +58,30 @@ fn cl_throttle_is_switched_off_and_on_again() {
     assert_eq!(client.limit("CL.THROTTLE cell 15 30 60")[..3], [0, 16, 15]);
     for _ in 0..2 {
         client.get::<()>("CONFIG SET ratelimit.cl-throttle no");
-        assert_eq!(settings(&mut client)[1], "no");
+        assert_eq!(config(&mut client)[1], "no");
         assert_eq!(client.error("CL.THROTTLE cell 15 30 60"), SWITCHED_OFF);
         assert_eq!(client.error("CL.THROTTLE cell 15 30 60 0"), SWITCHED_OFF);
         client.get::<()>("CONFIG SET ratelimit.cl-throttle yes");
-        assert_eq!(settings(&mut client)[1], "yes");
+        assert_eq!(config(&mut client)[1], "yes");
     }
-    assert_eq!(client.limit("CL.THROTTLE cell 15 30 60 3")[..3], [0, 16, 12], "it goes on from where it was");
+    assert_eq!(client.limit("CL.THROTTLE cell 15 30 60 3")[..3], [0, 16, 12], "the key keeps its state");
     assert!(client.error("CONFIG SET ratelimit.cl-throttle maybe").contains("argument must be 'yes' or 'no'"));
 }
 
 #[test]
-fn a_policy_file_is_named_at_the_start_and_for_good() {
+fn the_path_of_the_policy_file_cannot_be_changed_at_run_time() {
     let file = PolicyFile::new("login SLIDINGLOG 5 1m");
     for server in [file.server(&[]), Server::start(&[])] {
         let mut client = server.connect();
-        let before = settings(&mut client);
+        let before = config(&mut client);
         let error = client.error("CONFIG SET ratelimit.policy-file /elsewhere");
         assert!(error.contains("can't set immutable config"), "{error}");
-        assert_eq!(settings(&mut client), before);
+        assert_eq!(config(&mut client), before);
     }
 }
 
 #[test]
-fn what_was_off_at_the_start_stays_off() {
+fn cl_throttle_that_is_off_at_the_start_stays_off() {
     // As an argument of the module, or in the configuration.
     for start in [["cl-throttle", "no"], ["--ratelimit.cl-throttle", "no"]] {
         let server = Server::start(&start);
@@ -92,16 +93,16 @@ fn what_was_off_at_the_start_stays_off() {
         let problem =
             "CL.THROTTLE was disabled when the module was loaded, or belongs to another module; restart to enable it";
         assert!(error.ends_with(problem), "{error}");
-        // Then nothing of what was to be set together is.
+        // No parameter of a command that fails is set.
         client.error("CONFIG SET ratelimit.top-size 5 ratelimit.cl-throttle yes");
-        assert_eq!(settings(&mut client), ["100", "no", ""]);
+        assert_eq!(config(&mut client), ["100", "no", ""]);
         client.get::<()>("CONFIG SET ratelimit.cl-throttle no");
         assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 9]);
     }
 }
 
 #[test]
-fn a_rewritten_configuration_keeps_them() {
+fn a_rewritten_configuration_keeps_the_parameters() {
     let file = PolicyFile::new("login SLIDINGLOG 5 1m");
     let named = format!("ratelimit.policy-file \"{}\"\n", file.path);
     for (text, start) in [
@@ -112,14 +113,14 @@ fn a_rewritten_configuration_keeps_them() {
     ] {
         let mut server = Server::with_configuration(text);
         let mut client = server.connect();
-        assert_eq!(settings(&mut client), start, "{text}");
-        // As they are, then what may be a default, and then something else.
+        assert_eq!(config(&mut client), start, "{text}");
+        // The present values, then the defaults, then others.
         for (size, throttle) in [(start[0], "yes"), ("100", "yes"), ("7", "no")] {
             client.get::<()>(&format!("CONFIG SET ratelimit.top-size {size} ratelimit.cl-throttle {throttle}"));
             client.get::<()>("CONFIG REWRITE");
             server.restart();
             client = server.connect();
-            assert_eq!(settings(&mut client), [size, throttle, start[2]], "{text}");
+            assert_eq!(config(&mut client), [size, throttle, start[2]], "{text}");
             assert_eq!(throttles(&mut client), throttle == "yes", "{text}");
             assert_eq!(policies(&mut client).len(), usize::from(!start[2].is_empty()), "{text}");
         }
@@ -127,16 +128,16 @@ fn a_rewritten_configuration_keeps_them() {
 }
 
 #[test]
-fn they_may_stand_in_an_included_file_before_or_after_the_module_is_loaded() {
+fn an_included_file_may_set_parameters_before_or_after_loadmodule() {
     let included = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("included-{}.conf", process::id()));
     fs::write(&included, "ratelimit.top-size 7\nratelimit.cl-throttle no\n").expect("written");
     let include = format!("include {}\n", included.display());
     for text in [format!("loadmodule {{module}}\n{include}"), format!("{include}loadmodule {{module}}\n")] {
         let mut server = Server::with_configuration(&text);
-        // A rewritten configuration has them itself.
+        // The rewritten configuration also has them in the main file.
         for _ in 0..2 {
             let mut client = server.connect();
-            assert_eq!(settings(&mut client), ["7", "no", ""], "{text}");
+            assert_eq!(config(&mut client), ["7", "no", ""], "{text}");
             client.get::<()>("CONFIG REWRITE");
             server.restart();
         }
@@ -145,19 +146,19 @@ fn they_may_stand_in_an_included_file_before_or_after_the_module_is_loaded() {
 }
 
 #[test]
-fn a_rewritten_configuration_loads_the_module_itself_so_no_included_file_may() {
+fn an_included_file_with_loadmodule_breaks_a_rewritten_configuration() {
     let included = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("loading-{}.conf", process::id()));
     fs::write(&included, format!("loadmodule {}\n", module().display())).expect("written");
     let mut server = Server::with_configuration(&format!("include {}\n", included.display()));
     assert!(server.try_restart());
     server.connect().get::<()>("CONFIG REWRITE");
-    assert!(!server.try_restart(), "as the README says, it is told twice to load it");
+    assert!(!server.try_restart(), "the module must be loaded twice, as the README says");
     assert!(server.log().contains("a module named ratelimit is loaded already"), "{}", server.log());
     fs::remove_file(included).expect("removed");
 }
 
 #[test]
-fn arguments_of_the_module_are_what_holds_unless_the_configuration_says_otherwise() {
+fn arguments_of_the_module_are_defaults_for_the_configuration() {
     let file = PolicyFile::new("login SLIDINGLOG 5 1m");
     for (arguments, expected) in [
         (&["top-size", "50"][..], ["50", "yes", ""]),
@@ -171,13 +172,13 @@ fn arguments_of_the_module_are_what_holds_unless_the_configuration_says_otherwis
     ] {
         let server = Server::start(arguments);
         let mut client = server.connect();
-        assert_eq!(settings(&mut client), expected, "{arguments:?}");
+        assert_eq!(config(&mut client), expected, "{arguments:?}");
         assert_eq!(throttles(&mut client), expected[1] == "yes", "{arguments:?}");
     }
 }
 
 #[test]
-fn bad_arguments_are_refused_with_what_is_expected() {
+fn errors_of_bad_arguments_say_what_is_expected() {
     let unknown = "expected policy-file, top-size or cl-throttle, and a value";
     for (arguments, problem) in [
         (&["nonsense"][..], format!("unknown argument 'nonsense': {unknown}")),
@@ -199,7 +200,7 @@ fn bad_arguments_are_refused_with_what_is_expected() {
 }
 
 #[test]
-fn they_can_be_given_when_the_module_is_loaded_into_a_running_server() {
+fn module_loadex_sets_parameters() {
     let file = PolicyFile::new("login SLIDINGLOG 5 1m");
     for (more, expected) in [
         ("CONFIG ratelimit.top-size 7".to_owned(), ["7", "yes", ""]),
@@ -210,9 +211,9 @@ fn they_can_be_given_when_the_module_is_loaded_into_a_running_server() {
         let server = Server::without_module();
         let mut client = server.connect();
         client.get::<Value>(&format!("MODULE LOADEX {} {more}", module().display()));
-        assert_eq!(settings(&mut client), expected, "{more}");
+        assert_eq!(config(&mut client), expected, "{more}");
         assert_eq!(throttles(&mut client), expected[1] == "yes", "{more}");
         client.get::<()>("CONFIG SET ratelimit.top-size 8");
-        assert_eq!(settings(&mut client)[0], "8");
+        assert_eq!(config(&mut client)[0], "8");
     }
 }

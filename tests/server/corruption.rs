@@ -1,11 +1,11 @@
-//! Facts and dumps that are damaged on purpose: refused with an error, without harm, and without much memory.
+//! Damaged effects and dumps are rejected with an error, change nothing, and use little memory.
 
 use std::fs;
 
 use crate::common::dump::with_checksum;
-use crate::common::{facts_file, Client, Server};
+use crate::common::{effects_file, Client, Server};
 
-/// Makes a server with one key of each algorithm and returns their names.
+/// A server with one key of each algorithm, and their names.
 fn server_with_keys() -> (Server, Client, [&'static str; 5]) {
     let server = Server::start(&[]);
     let mut client = server.connect();
@@ -18,36 +18,35 @@ fn server_with_keys() -> (Server, Client, [&'static str; 5]) {
 }
 
 #[test]
-fn damaged_dumps_are_refused_or_harmless() {
+fn damaged_dumps_are_rejected_or_make_valid_values() {
     let (mut server, mut client, keys) = server_with_keys();
     let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
-    let mut refused = 0;
+    let mut rejected = 0;
     for key in keys {
         let dump: Vec<u8> = client.get(&format!("DUMP {key}"));
         let body = &dump[..dump.len() - 8];
-        // Every byte in turn, each with a few values; of a long log only the start, the rest is more of the same. The
-        // last two bytes are the version of the format, which is the server's affair.
+        // Every byte in turn, with a few values; of a long log only the start. The last two bytes are the server's RDB
+        // version.
         for at in 0..(body.len() - 2).min(60) {
             for value in [0, 1, 0x7f, 0x80, 0xff, body[at] ^ 1, body[at].wrapping_add(1)] {
                 let mut damaged = body.to_vec();
                 damaged[at] = value;
-                refused += u32::from(!restore(&mut client, &damaged));
+                rejected += u32::from(!restore(&mut client, &damaged));
             }
         }
-        // Not the last ten bytes: what follows the value, two of a version and eight of a checksum, could stand in for
-        // them, and once in many times be as valid.
+        // Not within the last ten bytes: the RDB version and the checksum behind the value might rarely replace them.
         for cut in (0..body.len() - 12).step_by(1 + body.len() / 40) {
             let mut damaged = body[..cut].to_vec();
             damaged.extend_from_slice(&body[body.len() - 2..]);
             assert!(!restore(&mut client, &damaged), "{key}: cut at {cut} and accepted");
         }
     }
-    assert!(refused > 300, "only {refused} were refused");
+    assert!(rejected > 300, "only {rejected} were rejected");
     assert!(server.is_running());
     assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
 }
 
-/// Restores a payload under a checksum that fits; whatever comes of it must work.
+/// Restores a payload with a valid checksum, and uses the resulting key.
 fn restore(client: &mut Client, body: &[u8]) -> bool {
     let payload = with_checksum(body);
     client.get::<()>("DEL restored");
@@ -63,20 +62,20 @@ fn restore(client: &mut Client, body: &[u8]) -> bool {
 }
 
 #[test]
-fn the_checksum_of_these_tests_is_the_servers() {
+fn the_checksum_of_these_tests_is_correct() {
     let (_server, mut client, _) = server_with_keys();
     let dump: Vec<u8> = client.get("DUMP bucket");
     let body = &dump[..dump.len() - 8];
     assert_eq!(with_checksum(body), dump);
-    assert!(restore(&mut client, body), "a payload that is not damaged");
+    assert!(restore(&mut client, body), "an intact payload is accepted");
 }
 
 #[test]
-fn a_dump_of_another_version_is_refused() {
+fn a_dump_of_another_version_is_rejected() {
     let (server, mut client, _) = server_with_keys();
     let dump: Vec<u8> = client.get("DUMP bucket");
     let mut body = dump[..dump.len() - 8].to_vec();
-    // Behind the kind of the value stands the type's number, in eight bytes; its lowest ten bits are the version.
+    // After the kind of the value come eight bytes with the type's id, whose lowest ten bits are the version.
     assert_eq!((&body[..2], body[9]), (&[7, 0x81][..], 1));
     body[9] = 2;
     assert!(!restore(&mut client, &body));
@@ -88,7 +87,7 @@ fn a_dump_of_another_version_is_refused() {
 }
 
 #[test]
-fn damaged_facts_are_refused_and_change_nothing() {
+fn damaged_effects_are_rejected_and_change_nothing() {
     let (mut server, mut client, keys) = server_with_keys();
     let before: Vec<_> = keys.iter().map(|key| client.digest(key)).collect();
     let memory = client.number("used_memory");
@@ -103,7 +102,7 @@ fn damaged_facts_are_refused_and_change_nothing() {
         b"\x01\x01\x01\x00\x01\xc0\x84\x3d\x01\x01",
         b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x00\x01",
         b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
-        // Something behind the end.
+        // Trailing bytes.
         b"\x01\x01\x01\x0a\x01\xc0\x84\x3d\x01\x01\x01",
         b"\x04\x01\x01\x04\x0a\xc0\x84\x3d\x00",
         b"\x05",
@@ -115,12 +114,12 @@ fn damaged_facts_are_refused_and_change_nothing() {
         b"\x04\x01",
     ];
     for key in keys.iter().chain(&["new"]) {
-        for fact in damaged {
-            let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), fact]);
-            assert_eq!(error, "ERR cannot apply the effect: corrupt data", "{fact:?}");
+        for effect in damaged {
+            let error = client.error_of(&[b"RL.APPLY", key.as_bytes(), effect]);
+            assert_eq!(error, "ERR cannot apply the effect: corrupt data", "{effect:?}");
         }
     }
-    // Facts that are whole, but of another algorithm, or that continue a log that is not there or is newer.
+    // Intact effects for another algorithm, or that continue a log that does not exist or is newer.
     let taken = b"\x01\x01\x03\x0a\xc0\x84\x3d\x01\x01";
     let entries = b"\x05\x01\x00\x01\x00";
     for key in ["bucket", "queue", "counter", "log"] {
@@ -135,14 +134,14 @@ fn damaged_facts_are_refused_and_change_nothing() {
     assert_eq!(keys.iter().map(|key| client.digest(key)).collect::<Vec<_>>(), before);
     assert_eq!(client.get::<i64>("EXISTS new"), 0);
     let grown = client.number("used_memory") - memory;
-    assert!(grown < 1_000_000, "{grown} bytes more");
+    assert!(grown < 1_000_000, "{grown} more bytes");
     client.get::<()>("SET string 1");
     assert!(client.error_of(&[b"RL.APPLY", b"string", taken]).starts_with("WRONGTYPE"));
     assert!(server.is_running());
 }
 
 #[test]
-fn a_damaged_fact_in_an_append_only_file_is_reported_and_the_rest_loaded() {
+fn a_damaged_effect_in_an_append_only_file_is_reported_and_the_rest_loaded() {
     let settings = ["--appendonly", "yes", "--appendfsync", "always"];
     let mut server = Server::start(&settings);
     let mut client = server.connect();
@@ -152,9 +151,9 @@ fn a_damaged_fact_in_an_append_only_file_is_reported_and_the_rest_loaded() {
     let intact = ["before", "after"];
     let digests = intact.map(|key| client.digest(key));
     server.crash();
-    let file = facts_file(&server);
+    let file = effects_file(&server);
     let mut bytes = fs::read(&file).expect("a file");
-    // The fact follows the key, each behind its length; it starts with its kind.
+    // The effect follows the key, each after its length, and starts with its kind.
     let key = bytes.windows(11).position(|bytes| bytes == b"\r\ndamaged\r\n").expect("the key") + 11;
     let kind = key + bytes[key..].iter().position(|&byte| byte == b'\n').expect("a length") + 1;
     assert_eq!(bytes[kind], 1);
@@ -170,7 +169,7 @@ fn a_damaged_fact_in_an_append_only_file_is_reported_and_the_rest_loaded() {
         log.contains("== CRITICAL ==") && log.contains("cannot apply the effect: unsupported effect kind"),
         "{log}"
     );
-    // Whoever would rather have no server than one that has forgotten something can have that.
+    // With this option the server does not start instead.
     server.set(&[&settings[..], &["--propagation-error-behavior", "panic"]].concat());
     assert!(!server.try_restart());
 }

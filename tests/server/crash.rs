@@ -1,5 +1,4 @@
-//! Servers that are killed in the middle of traffic: what they had promised to keep is there when they come back, so
-//! nobody is let through twice.
+//! Servers that are killed under traffic keep what their persistence guarantees, so no request is admitted twice.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -8,10 +7,9 @@ use std::time::Instant;
 
 use crate::common::load::{rest_since, EndOf};
 use crate::common::traffic::all_digests;
-use crate::common::{eventually, facts_file, Client, Server};
+use crate::common::{effects_file, eventually, Client, Server};
 
-/// One key a command, all with the same limit, so large that it is not used up, and so slow that nothing comes back while
-/// a test runs.
+/// One key for each command. The limit is never reached, and does not refill while a test runs.
 const REQUESTS: [&str; 5] = [
     "RL.TOKENBUCKET bucket 1000000 100/d",
     "RL.LEAKYBUCKET queue 1000000 100/d",
@@ -22,14 +20,14 @@ const REQUESTS: [&str; 5] = [
 const LIMIT: i64 = 1_000_000;
 const CONNECTIONS: i64 = 8;
 
-/// How many requests were answered as allowed, for each key.
+/// The number of requests with the reply "allowed", for each key.
 type Admitted = [AtomicI64; REQUESTS.len()];
 
 fn counts(admitted: &Admitted) -> Vec<i64> {
     admitted.iter().map(|count| count.load(Ordering::SeqCst)).collect()
 }
 
-/// Sends requests from several connections until the server is gone, and counts who was admitted. `crash` ends it.
+/// Sends requests from several connections until `crash` ends the server, and counts the admitted ones.
 fn hammer_until(server: &mut Server, admitted: &Admitted, crash: impl FnOnce(&mut Server)) {
     let clients: Vec<Client> = (0..CONNECTIONS).map(|_| server.connect()).collect();
     let over = AtomicBool::new(false);
@@ -41,8 +39,8 @@ fn hammer_until(server: &mut Server, admitted: &Admitted, crash: impl FnOnce(&mu
                     let start = Instant::now();
                     for (request, admitted) in REQUESTS.iter().zip(admitted) {
                         let Ok(reply) = client.call(request) else { return };
-                        let told: Vec<i64> = redis::from_redis_value(reply).expect("integers");
-                        admitted.fetch_add(told[0], Ordering::SeqCst);
+                        let reply: Vec<i64> = redis::from_redis_value(reply).expect("integers");
+                        admitted.fetch_add(reply[0], Ordering::SeqCst);
                     }
                     rest_since(start);
                 }
@@ -53,20 +51,20 @@ fn hammer_until(server: &mut Server, admitted: &Admitted, crash: impl FnOnce(&mu
     });
 }
 
-/// What is left for each key. A request for everything tells that, and takes nothing of a key that is in use.
-fn left(server: &Server) -> Vec<i64> {
+/// The remaining quota of each key. A request for the bytes limit is denied, and returns it.
+fn remaining(server: &Server) -> Vec<i64> {
     let mut client = server.connect();
     REQUESTS.map(|request| client.limit(&format!("{request} COST {LIMIT}"))[2]).to_vec()
 }
 
-/// Waits until so many have been admitted by every key.
+/// Waits until every key has admitted `count` requests.
 fn admits(admitted: &Admitted, count: i64) {
     eventually("requests are admitted", || counts(admitted).iter().all(|&admitted| admitted >= count));
 }
 
-/// What is seen here is that it was written before it was answered; that it is on the disk then is up to the server.
+/// Tests that effects are written before the reply is sent. Syncing them to the disk is up to the server.
 #[test]
-fn a_crash_forgets_nothing_that_was_answered_if_every_write_is_synced() {
+fn with_appendfsync_always_a_crash_loses_no_request_with_a_reply() {
     for preamble in ["yes", "no"] {
         let settings = ["--appendonly", "yes", "--appendfsync", "always", "--aof-use-rdb-preamble", preamble];
         let mut server = Server::start(&settings);
@@ -75,21 +73,26 @@ fn a_crash_forgets_nothing_that_was_answered_if_every_write_is_synced() {
             hammer_until(&mut server, &admitted, |server| {
                 admits(&admitted, crash * 250);
                 if crash == 2 {
-                    // Amid the writing of a new file, too; what is taken meanwhile goes to another one.
+                    // Also during a rewrite, when effects go to another file.
                     let mut client = server.connect();
                     client.get::<()>("CONFIG SET rdb-key-save-delay 60000000");
                     client.get::<()>("BGREWRITEAOF");
                     admits(&admitted, crash * 250 + 100);
-                    assert_eq!(client.info("aof_rewrite_in_progress"), "1", "to be killed while it is written");
+                    assert_eq!(client.info("aof_rewrite_in_progress"), "1", "the server must be killed while it saves");
                 }
                 server.crash();
             });
             server.start_again();
         }
-        for (request, (admitted, left)) in REQUESTS.iter().zip(counts(&admitted).into_iter().zip(left(&server))) {
-            // What was taken at the moment of a crash, but never answered, is the only thing missing.
-            let all = admitted + left;
-            assert!((LIMIT - 3 * CONNECTIONS..=LIMIT).contains(&all), "{request}: {admitted} admitted, {left} left");
+        for (request, (admitted, remaining)) in
+            REQUESTS.iter().zip(counts(&admitted).into_iter().zip(remaining(&server)))
+        {
+            // Only requests that were taken without a reply may be missing.
+            let all = admitted + remaining;
+            assert!(
+                (LIMIT - 3 * CONNECTIONS..=LIMIT).contains(&all),
+                "{request}: {admitted} admitted, {remaining} remain"
+            );
         }
     }
 }
@@ -115,7 +118,7 @@ fn a_bucket_admits_no_more_than_its_rate_across_crashes() {
 }
 
 #[test]
-fn a_crash_forgets_at_most_what_came_since_the_last_snapshot() {
+fn a_crash_loses_at_most_the_requests_since_the_last_snapshot() {
     let mut server = Server::start(&["--dbfilename", "dump.rdb"]);
     let admitted = Admitted::default();
     let mut at_snapshot = Vec::new();
@@ -127,24 +130,24 @@ fn a_crash_forgets_at_most_what_came_since_the_last_snapshot() {
         client.wait_for_files();
         assert_eq!(client.info("rdb_last_bgsave_status"), "ok");
         admits(&admitted, 600);
-        // The next one is never finished: it must not count.
+        // The next snapshot is not finished, and must not count.
         client.get::<()>("CONFIG SET rdb-key-save-delay 60000000");
         client.get::<()>("BGSAVE");
         admits(&admitted, 700);
-        assert_eq!(client.info("rdb_bgsave_in_progress"), "1", "to be killed while it is written");
+        assert_eq!(client.info("rdb_bgsave_in_progress"), "1", "the server must be killed while it saves");
         server.crash();
     });
     server.start_again();
-    for (index, (request, left)) in REQUESTS.iter().zip(left(&server)).enumerate() {
+    for (index, (request, remaining)) in REQUESTS.iter().zip(remaining(&server)).enumerate() {
         let (before, admitted) = (at_snapshot[index], counts(&admitted)[index]);
-        assert!(before + left <= LIMIT, "{request}: {before} before the snapshot, and {left} left");
-        // And what came later is forgotten indeed, or this would say nothing.
-        assert!(admitted + left > LIMIT, "{request}: {admitted} admitted, and {left} left");
+        assert!(before + remaining <= LIMIT, "{request}: {before} before the snapshot, {remaining} remain");
+        // Later requests are lost, or this test would show nothing.
+        assert!(admitted + remaining > LIMIT, "{request}: {admitted} admitted, {remaining} remain");
     }
 }
 
 #[test]
-fn an_append_only_file_whose_end_is_cut_off_loads() {
+fn a_truncated_append_only_file_loads() {
     let settings = ["--appendonly", "yes", "--appendfsync", "always", "--aof-load-truncated", "yes"];
     let mut server = Server::start(&settings);
     for request in REQUESTS {
@@ -152,15 +155,15 @@ fn an_append_only_file_whose_end_is_cut_off_loads() {
             server.connect().limit(request);
         }
         let (before, length) =
-            (all_digests(&mut server.connect()), fs::read(facts_file(&server)).expect("a file").len());
+            (all_digests(&mut server.connect()), fs::read(effects_file(&server)).expect("a file").len());
         server.connect().limit(request);
-        let whole = fs::read(facts_file(&server)).expect("a file");
-        assert!(whole.len() > length + 20, "{request} wrote nothing");
-        for cut in [length + 1, usize::midpoint(length, whole.len()), whole.len() - 1] {
+        let bytes = fs::read(effects_file(&server)).expect("a file");
+        assert!(bytes.len() > length + 20, "{request} wrote nothing");
+        for cut in [length + 1, usize::midpoint(length, bytes.len()), bytes.len() - 1] {
             server.crash();
-            fs::write(facts_file(&server), &whole[..cut]).expect("cut");
+            fs::write(effects_file(&server), &bytes[..cut]).expect("cut");
             server.start_again();
-            assert_eq!(all_digests(&mut server.connect()), before, "{request}: cut at {cut} of {}", whole.len());
+            assert_eq!(all_digests(&mut server.connect()), before, "{request}: cut at {cut} of {}", bytes.len());
         }
     }
 }

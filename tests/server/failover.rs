@@ -1,30 +1,30 @@
-//! Replicas amid heavy traffic: attached, cut off, chained and promoted, with whatever clock, they end equal to their
-//! primary bit for bit, and go on exactly where it was.
+//! Replicas under heavy traffic: attached, disconnected, chained and promoted, with any clock, they end equal to their
+//! primary, bit for bit.
 
 use crate::common::load::under_load;
 use crate::common::replicas::{attach, catch_up, digests_of};
 use crate::common::traffic::{all_digests, send, Requests};
 use crate::common::{eventually, Client, Server, START};
 
-/// A backlog in which everything that a test sends has room.
+/// A backlog that holds everything that a test sends.
 const BACKLOG: [&str; 2] = ["--repl-backlog-size", "64mb"];
 const CONNECTIONS: u64 = 4;
 const KEYS: usize = 200;
 
-/// Sends requests to many keys, as fast as several connections can, while `meanwhile` runs.
+/// Runs `meanwhile` while several connections send requests to many keys.
 fn under_heavy_load<T>(server: &Server, meanwhile: impl FnOnce() -> T) -> T {
     let worker = |number| {
         let mut requests = Requests::lasting(number);
         move |client: &mut Client| {
             let packed: Vec<u8> = requests.by_ref().take(50).flat_map(|request| packed(&request)).collect();
             for reply in client.pipeline(&packed, 50) {
-                let told: Vec<i64> = redis::from_redis_value(reply).expect("integers");
-                assert!(told.len() >= 5, "{told:?}");
+                let reply: Vec<i64> = redis::from_redis_value(reply).expect("integers");
+                assert!(reply.len() >= 5, "{reply:?}");
             }
         }
     };
     let result = under_load(server, CONNECTIONS, worker, meanwhile);
-    // A few more, which find everybody attached.
+    // A few more, while all replicas are attached.
     let mut client = server.connect();
     for request in Requests::lasting(99).take(2_000) {
         client.limit(&request);
@@ -40,18 +40,18 @@ fn packed(request: &str) -> Vec<u8> {
     command.get_packed_command()
 }
 
-/// Waits until so many requests more have been served.
+/// Waits until `more` requests have been served.
 fn served(client: &mut Client, more: i64) {
     let enough = client.number("total_commands_processed") + more;
     eventually("requests are served", || client.number("total_commands_processed") >= enough);
 }
 
-/// How often a replica went on where it was.
+/// The number of partial resyncs.
 fn partial_syncs(client: &mut Client) -> i64 {
     client.number("sync_partial_ok")
 }
 
-/// Every key of the primary, and every key of each replica, has the same digest and the same expiry.
+/// Checks that all keys have the same digests and expiries on the primary and on each replica.
 fn assert_equal(primary: &Server, replicas: &mut [Client]) {
     let mut client = primary.connect();
     for replica in &mut *replicas {
@@ -66,7 +66,7 @@ fn assert_equal(primary: &Server, replicas: &mut [Client]) {
 }
 
 #[test]
-fn a_replica_attached_amid_heavy_traffic_ends_equal() {
+fn a_replica_attached_under_heavy_traffic_ends_equal() {
     for settings in [["--repl-diskless-sync", "no"], ["--repl-diskless-sync-delay", "0"]] {
         let primary = Server::start(&settings);
         let replicas = [Server::start(&[]), Server::start(&["--repl-diskless-load", "swapdb"])];
@@ -103,7 +103,7 @@ fn replicas_whose_clocks_are_an_hour_off_end_equal() {
 }
 
 #[test]
-fn a_broken_link_is_mended_by_a_partial_resync() {
+fn a_broken_link_recovers_by_a_partial_resync() {
     let primary = Server::start(&[&["--repl-diskless-sync-delay", "0"], &BACKLOG[..]].concat());
     let replica = Server::start(&[]);
     let mut client = primary.connect();
@@ -112,15 +112,15 @@ fn a_broken_link_is_mended_by_a_partial_resync() {
         for broken in 1..=5 {
             served(&mut client, 2_000);
             client.get::<()>("CLIENT KILL TYPE replica");
-            eventually("the link is mended", || partial_syncs(&mut client) >= broken);
+            eventually("the link recovers", || partial_syncs(&mut client) >= broken);
         }
     });
-    assert_eq!(client.info("sync_full"), "1", "all but the first were to be partial");
+    assert_eq!(client.info("sync_full"), "1", "only the first sync may be full");
     assert_equal(&primary, &mut [follower]);
 }
 
 #[test]
-fn chained_replicas_end_equal_though_links_break_and_the_middle_is_promoted() {
+fn chained_replicas_end_equal_after_broken_links_and_a_promotion() {
     let settings = [&["--repl-diskless-sync-delay", "0"], &BACKLOG[..]].concat();
     let (first, middle, last) = (Server::start(&settings), Server::start(&settings), Server::start(&settings));
     let (mut near, mut far) = (attach(&middle, &first), attach(&last, &middle));
@@ -130,7 +130,7 @@ fn chained_replicas_end_equal_though_links_break_and_the_middle_is_promoted() {
             served(&mut client, 2_000);
             client.get::<()>("CLIENT KILL TYPE replica");
             near.get::<()>("CLIENT KILL TYPE replica");
-            eventually("the links are mended", || {
+            eventually("the links recover", || {
                 partial_syncs(&mut client) >= broken && partial_syncs(&mut near) >= broken
             });
             eventually("all are attached", || {
@@ -140,7 +140,7 @@ fn chained_replicas_end_equal_though_links_break_and_the_middle_is_promoted() {
     });
     let mut followers = [near, far];
     assert_equal(&first, &mut followers);
-    // The first is lost. The last follows the new primary from where it was.
+    // The first server is lost. The last one follows the new primary by a partial resync.
     let expected = all_digests(&mut first.connect());
     drop(first);
     let [mut near, mut far] = followers;
@@ -150,18 +150,18 @@ fn chained_replicas_end_equal_though_links_break_and_the_middle_is_promoted() {
     assert_eq!(digests_of(&mut near, &expected), expected);
     under_heavy_load(&middle, || served(&mut near, 5_000));
     assert_equal(&middle, &mut [far]);
-    assert_eq!(near.info("sync_full"), full_syncs, "it was to go on where it was");
+    assert_eq!(near.info("sync_full"), full_syncs, "no second full sync is needed");
 }
 
 #[test]
-fn a_promoted_replica_decides_as_the_primary_would_have() {
+fn a_promoted_replica_decides_like_the_primary() {
     let start = || Server::with_clock(&["--repl-diskless-sync-delay", "0"]);
     let (mut primary, mut replica, mut unharmed) = (start(), start(), start());
     let traffic = |server: &mut Server, count| {
         let mut client = server.connect();
         send(server, &mut client, count)
     };
-    // The same requests at the same times, to a primary and to a server that nothing happens to.
+    // The same requests at the same times, to the primary and to a server without failover.
     assert_eq!(traffic(&mut primary, 500), traffic(&mut unharmed, 500));
     let mut follower = attach(&replica, &primary);
     assert_eq!(traffic(&mut primary, 500), traffic(&mut unharmed, 500));
@@ -171,6 +171,6 @@ fn a_promoted_replica_decides_as_the_primary_would_have() {
     let now = unharmed.clock().now();
     replica.clock().set(now);
     let (promoted, expected) = (traffic(&mut replica, 1_000), traffic(&mut unharmed, 1_000));
-    assert!(expected.iter().any(|told| told[0] == 1) && expected.iter().any(|told| told[0] == 0));
+    assert!(expected.iter().any(|reply| reply[0] == 1) && expected.iter().any(|reply| reply[0] == 0));
     assert_eq!(promoted, expected);
 }

@@ -1,4 +1,5 @@
-//! A limiter is a key like any other: it expires, is renamed, copied, dumped, scanned, measured, watched, cached.
+//! Limiters are keys like any other: they expire, and can be renamed, copied, dumped, scanned, measured, watched,
+//! cached.
 
 use crate::common::{eventually, Client, Server};
 
@@ -11,7 +12,7 @@ fn request(command: &str) -> String {
 }
 
 #[test]
-fn a_key_expires_soon_after_it_is_as_good_as_new() {
+fn a_key_expires_soon_after_its_limit_has_reset() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     for command in FIVE {
@@ -22,7 +23,7 @@ fn a_key_expires_soon_after_it_is_as_good_as_new() {
             let ttl: i64 = client.get(&format!("PTTL {command}"));
             assert!((reset..=2 * reset + 1_000).contains(&ttl), "{command}: reset in {reset}, expires in {ttl}");
         }
-        // One millisecond before the end it is there, and after the second to spare it is gone.
+        // It exists until a millisecond before its expiry.
         let ttl: i64 = client.get(&format!("PTTL {command}"));
         server.clock().advance_ms(u64::try_from(ttl).expect("a time to live") - 1);
         assert_eq!(client.get::<i64>(&format!("EXISTS {command}")), 1, "{command}");
@@ -32,7 +33,7 @@ fn a_key_expires_soon_after_it_is_as_good_as_new() {
 }
 
 #[test]
-fn idle_keys_vanish_by_themselves() {
+fn idle_keys_expire() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for command in FIVE {
@@ -63,7 +64,7 @@ fn the_expiry_is_not_updated_on_every_request() {
 }
 
 #[test]
-fn a_removed_expiry_comes_back_with_the_next_request() {
+fn the_next_request_restores_a_removed_expiry() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     for command in FIVE {
@@ -109,11 +110,11 @@ fn generic_commands_work() {
         assert_eq!(client.get::<i64>("UNLINK renamed"), 1);
         client.get::<()>("SELECT 0");
 
-        // The copy is of its own: taking from it leaves the original alone.
+        // The copy is independent of the original.
         assert_eq!(client.get::<i64>(&format!("COPY {key} copy")), 1);
         let four = client.limit(&request(command).replace(&format!(" {key} "), " copy "));
         assert_eq!(client.digest(key), original);
-        assert_eq!(client.limit(&request(command)), four, "both go on from the same state");
+        assert_eq!(client.limit(&request(command)), four, "both have the same state");
         assert_eq!(client.get::<i64>("DEL copy"), 1);
 
         let before = client.digest(key);
@@ -148,10 +149,10 @@ fn a_long_log_is_dumped_copied_and_freed_in_the_background() {
     client.get::<()>("UNLINK log");
     client.get::<()>("CONFIG SET lazyfree-lazy-user-del yes");
     client.get::<()>("DEL copy");
-    eventually("both are freed by another thread", || client.number("lazyfreed_objects") == freed + 2);
+    eventually("both are freed in another thread", || client.number("lazyfreed_objects") == freed + 2);
     client.limit("RL.TOKENBUCKET small 10 1");
     client.get::<()>("UNLINK small");
-    assert_eq!(client.number("lazyfreed_objects"), freed + 2, "a small one is freed at once");
+    assert_eq!(client.number("lazyfreed_objects"), freed + 2, "a small value is freed at once");
 }
 
 #[test]
@@ -168,15 +169,15 @@ fn transactions_and_scripts_work() {
 
         let pace = if command.ends_with("BUCKET") { "1" } else { "10" };
         let script = "return redis.call(ARGV[1], KEYS[1], 10, ARGV[2])";
-        let told: Vec<i64> = client.eval(script, command, &[command, pace]);
-        assert_eq!(told[2], 7, "{command}");
+        let reply: Vec<i64> = client.eval(script, command, &[command, pace]);
+        assert_eq!(reply[2], 7, "{command}");
         let error: String = client.eval("return redis.pcall(ARGV[1], KEYS[1], 0, 1)['err']", command, &[command]);
         assert!(error.contains("expected an integer"), "{error}");
     }
 }
 
 #[test]
-fn functions_may_call_the_commands() {
+fn functions_can_call_the_commands() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let library = b"#!lua name=limits\n\
@@ -188,7 +189,7 @@ fn functions_may_call_the_commands() {
 
 #[test]
 fn a_denied_request_changes_nothing_at_all() {
-    // Otherwise the server may put off writing the file, and what is written later looks like a change.
+    // Otherwise the server may write the file later, which would look like a change.
     let settings = ["--appendonly", "yes", "--appendfsync", "always"];
     let mut server = Server::with_clock(&settings);
     let mut client = server.connect();
@@ -205,17 +206,14 @@ fn a_denied_request_changes_nothing_at_all() {
         };
         server.clock().advance_ms(1);
         let before = (client.digest(command), client.info("rdb_changes_since_last_save"), aof(&server));
-        assert!(watched(&mut client, &mut other, &request), "{command}: a denial disturbed WATCH");
-        for refused in [&request, &format!("{request} COST 11"), &request.replace(" 10 ", " 5 ")] {
-            assert_eq!(client.limit(refused)[0], 0, "{command}");
+        assert!(watched(&mut client, &mut other, &request), "{command}: a denial must not fail WATCH");
+        for denied in [&request, &format!("{request} COST 11"), &request.replace(" 10 ", " 5 ")] {
+            assert_eq!(client.limit(denied)[0], 0, "{command}");
         }
         let after = (client.digest(command), client.info("rdb_changes_since_last_save"), aof(&server));
         assert_eq!(before, after, "{command}");
-        // The same test sees a change when there is one.
-        assert!(
-            !watched(&mut client, &mut other, &format!("{request} FORCE")),
-            "{command}: a change was not signalled"
-        );
+        // The same check detects a change.
+        assert!(!watched(&mut client, &mut other, &format!("{request} FORCE")), "{command}: a change must fail WATCH");
         assert_ne!(client.info("rdb_changes_since_last_save"), after.1, "{command}");
         assert_ne!(aof(&server), after.2, "{command}");
     }
@@ -228,26 +226,26 @@ fn aof(server: &Server) -> u64 {
 }
 
 #[test]
-fn clients_that_cache_are_told_of_changes_only() {
+fn client_side_caches_are_invalidated_by_changes_only() {
     let server = Server::start(&[]);
     let mut reader = server.connect();
     let mut writer = server.connect();
     writer.limit("RL.FIXEDWINDOW key 1 3650d");
     let id: i64 = writer.get("CLIENT ID");
-    // A key that some client caches is tracked until it is invalidated.
+    // A cached key is tracked until it is invalidated.
     let tracked = |client: &mut Client| client.info("tracking_total_keys");
     reader.get::<()>(&format!("CLIENT TRACKING ON REDIRECT {id}"));
     reader.get::<Vec<u8>>("DUMP key");
     assert_eq!(tracked(&mut reader), "1");
     let mut third = server.connect();
     assert_eq!(third.limit("RL.FIXEDWINDOW key 1 3650d")[0], 0);
-    assert_eq!(tracked(&mut reader), "1", "a denial threw the key out of the caches");
+    assert_eq!(tracked(&mut reader), "1", "a denial must not invalidate the key");
     third.limit("RL.FIXEDWINDOW key 1 3650d FORCE");
     assert_eq!(tracked(&mut reader), "0");
 }
 
 #[test]
-fn keyspace_notifications_tell_of_limiters_too() {
+fn generic_keyspace_notifications_work() {
     let server = Server::start(&["--notify-keyspace-events", "KEA"]);
     let client = redis::Client::open(("127.0.0.1", server.port)).expect("an address");
     let mut connection = client.get_connection().expect("a connection");

@@ -1,4 +1,4 @@
-//! The module is loaded, refused and kept as a server's operator expects, and a server that refuses it is unharmed.
+//! Loading of the module: when it is rejected, the server goes on unharmed.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn load_other(client: &mut Client, command: &str) {
     client.get::<()>(&format!("MODULE LOAD {} {command}", compile("other_module").display()));
 }
 
-/// Makes the server do what tells its modules of something.
+/// Triggers the server events that modules receive.
 fn assert_unharmed(server: &mut Server) {
     let mut client = server.connect();
     client.get::<()>("CONFIG SET maxmemory 0");
@@ -26,12 +26,12 @@ fn assert_unharmed(server: &mut Server) {
 }
 
 #[test]
-fn it_is_not_unloaded_while_there_may_be_keys() {
+fn the_module_cannot_be_unloaded() {
     let mut server = Server::without_module();
     let mut client = server.connect();
     load(&mut client, "").expect("loaded");
     client.limit("RL.SLIDINGLOG log 10 1d");
-    assert!(client.error("MODULE UNLOAD ratelimit").contains("data types"), "the server's own words");
+    assert!(client.error("MODULE UNLOAD ratelimit").contains("data types"), "the server's message");
     assert_eq!(client.limit("RL.SLIDINGLOG log 10 1d")[..3], [1, 10, 8]);
     client.get::<()>("DEL log");
     assert!(client.error("MODULE UNLOAD ratelimit").contains("data types"), "keys may be in files and on replicas");
@@ -40,26 +40,26 @@ fn it_is_not_unloaded_while_there_may_be_keys() {
 }
 
 #[test]
-fn a_second_time_it_is_refused_and_the_first_goes_on() {
+fn loading_it_twice_is_rejected_and_the_first_one_works_on() {
     let mut server = Server::without_module();
     let mut client = server.connect();
     load(&mut client, "").expect("loaded");
     client.limit("RL.TOKENBUCKET bucket 10 1/h");
-    // The same file, and another one with the same in it.
+    // The same file, and a copy of it.
     let copy = server.folder().join("copy.so");
     fs::copy(module(), &copy).expect("a copy");
     assert!(load(&mut client, "").is_err());
     assert!(client.call(&format!("MODULE LOAD {}", copy.display())).is_err());
     assert!(load(&mut client, "nonsense").is_err());
-    let refusal = "redis-ratelimit cannot be loaded: a module named ratelimit is loaded already";
-    assert_eq!(server.log().matches(refusal).count(), 3, "{}", server.log());
+    let message = "redis-ratelimit cannot be loaded: a module named ratelimit is loaded already";
+    assert_eq!(server.log().matches(message).count(), 3, "{}", server.log());
     assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 8]);
     assert_unharmed(&mut server);
     assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 7]);
 }
 
 #[test]
-fn unknown_arguments_are_refused_and_the_server_goes_on() {
+fn unknown_arguments_are_rejected_and_the_server_works_on() {
     let mut server = Server::without_module();
     let mut client = server.connect();
     assert!(load(&mut client, "nonsense").is_err());
@@ -72,11 +72,11 @@ fn unknown_arguments_are_refused_and_the_server_goes_on() {
 }
 
 #[test]
-fn an_unknown_setting_is_refused_and_the_server_goes_on() {
+fn an_unknown_parameter_is_rejected_and_the_server_works_on() {
     let mut server = Server::without_module();
     let mut client = server.connect();
     if client.valkey_version().is_some() {
-        eprintln!("skipped: Valkey crashes whenever it refuses the settings of a module that has a data type");
+        eprintln!("skipped: Valkey crashes when it rejects a parameter of any module with a data type");
         return;
     }
     assert!(client.call(&format!("MODULE LOADEX {} CONFIG ratelimit.nonsense 1", module().display())).is_err());
@@ -84,7 +84,7 @@ fn an_unknown_setting_is_refused_and_the_server_goes_on() {
 }
 
 #[test]
-fn beside_a_module_that_has_cl_throttle_it_does_without() {
+fn if_another_module_has_cl_throttle_it_is_not_registered() {
     let mut server = Server::without_module();
     let mut client = server.connect();
     load_other(&mut client, "CL.THROTTLE");
@@ -93,7 +93,7 @@ fn beside_a_module_that_has_cl_throttle_it_does_without() {
     assert_eq!(client.limit("RL.TOKENBUCKET bucket 10 1/h")[..3], [1, 10, 9]);
     let log = server.log();
     assert!(log.contains("redis-ratelimit: CL.THROTTLE belongs to another module and is not registered"), "{log}");
-    // It is still wanted, so that a rewritten configuration offers it once the other module is gone; off is off.
+    // The parameter stays on, so that a rewritten configuration enables the command once the other module is gone.
     assert_eq!(client.get::<[String; 2]>("CONFIG GET ratelimit.cl-throttle")[1], "yes");
     client.get::<()>("CONFIG SET ratelimit.cl-throttle yes");
     client.get::<()>("CONFIG SET ratelimit.cl-throttle no");
@@ -103,7 +103,7 @@ fn beside_a_module_that_has_cl_throttle_it_does_without() {
 }
 
 #[test]
-fn a_module_that_comes_later_with_cl_throttle_finds_it_taken_unless_it_is_off() {
+fn another_module_can_register_cl_throttle_later_only_if_it_is_off() {
     for off in [false, true] {
         let mut server = Server::without_module();
         let mut client = server.connect();
@@ -122,16 +122,16 @@ fn a_module_that_comes_later_with_cl_throttle_finds_it_taken_unless_it_is_off() 
 }
 
 #[test]
-fn where_a_command_of_its_own_is_taken_it_is_refused_whole() {
+fn if_another_module_has_an_rl_command_loading_is_rejected() {
     for command in ["RL.TOKENBUCKET", "rl.apply"] {
         let mut server = Server::without_module();
         let mut client = server.connect();
         load_other(&mut client, command);
         assert!(load(&mut client, "").is_err());
         let log = server.log();
-        let refusal =
+        let message =
             format!("redis-ratelimit cannot be loaded: the server refuses the command {};", command.to_uppercase());
-        assert!(log.contains(&refusal), "{log}");
+        assert!(log.contains(&message), "{log}");
         assert_eq!(client.get::<i64>(command), 42);
         assert!(client.error("RL.SLIDINGLOG log 10 1d").contains("unknown command"));
         assert_unharmed(&mut server);

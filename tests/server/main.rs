@@ -1,7 +1,6 @@
-//! The module on real servers, a module for each topic: `cargo test --test server stats` runs one of them.
+//! Tests on real servers, a module for each topic: `cargo test --test server stats` runs one of them.
 //!
-//! One program, because every program has the clients and the helpers linked in anew. Its tests run side by side, so none
-//! may need a processor to itself; those that do, or leave none to others, are in `tests/load`.
+//! The tests of this program run in parallel. Those that need all processors are in `tests/load`.
 
 mod acl;
 mod algorithms;

@@ -1,4 +1,4 @@
-//! `rl.denied`: those who subscribe are told of every denial, and of nothing else.
+//! `rl.denied`: subscribers receive an event for every denial, and for nothing else.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use redis::{Connection, PubSub};
 use crate::common::multi::SLOW;
 use crate::common::{Client, Server};
 
-/// What a subscriber has been told: channel and payload.
-type Told = Vec<(String, String)>;
+/// Received events: channel and payload.
+type Events = Vec<(String, String)>;
 
-/// Where the end of what is to be told of a command is marked.
+/// The channel for the mark after the events of a command.
 const END: &str = "end";
 
 fn connect(server: &Server) -> Connection {
@@ -20,35 +20,33 @@ fn connect(server: &Server) -> Connection {
 
 fn subscribe(connection: &mut Connection) -> PubSub<'_> {
     let mut subscriber = connection.as_pubsub();
-    // Whoever waits for what does not come gives up.
     subscriber.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     subscriber.psubscribe("__key*__:*").expect("subscribed");
     subscriber.subscribe(END).expect("subscribed");
     subscriber
 }
 
-/// Runs a command and returns what the subscriber is told meanwhile. A server tells everything in order, so that it is
-/// complete when the mark has come that follows.
-fn told(client: &mut Client, subscriber: &mut PubSub<'_>, command: &str) -> Told {
+/// Runs a command and returns its events. Messages arrive in order, so they are complete when the mark arrives.
+fn received(client: &mut Client, subscriber: &mut PubSub<'_>, command: &str) -> Events {
     let _ = client.call(command);
     assert_eq!(client.get::<i64>(&format!("PUBLISH {END} x")), 1);
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     loop {
         let message = subscriber.get_message().expect("a message");
         let channel = message.get_channel_name().to_owned();
         if channel == END {
-            return told;
+            return received;
         }
-        told.push((channel, message.get_payload().expect("text")));
+        received.push((channel, message.get_payload().expect("text")));
     }
 }
 
-/// What is told of denials to these keys.
-fn of_keys(keys: &[&str]) -> Told {
+/// The events of denials to these keys.
+fn denials(keys: &[&str]) -> Events {
     keys.iter().map(|key| (format!("__keyspace@0__:{key}"), "rl.denied".to_owned())).collect()
 }
 
-/// Each command, with the keys whose limits deny it.
+/// Commands, with the keys whose limits deny them.
 fn requests() -> Vec<(String, Vec<&'static str>)> {
     let mut requests = vec![("RL.POLICY SET login SLIDINGLOG 2 1d FIXEDWINDOW 2 3650d".to_owned(), vec![])];
     for (algorithm, pace) in SLOW {
@@ -78,7 +76,7 @@ fn requests() -> Vec<(String, Vec<&'static str>)> {
         ("CL.THROTTLE cell 1 1 86400", &[]),
         ("CL.THROTTLE cell 1 1 86400 2", &["cell"]),
         ("CL.THROTTLE cell 1 1 86400 0", &[]),
-        // Errors are no denials.
+        // Errors are not denials.
         ("RL.CHECK none user", &[]),
         ("RL.CHECK login cell", &[]),
         ("RL.SLIDINGLOG cell 1 1d", &[]),
@@ -91,23 +89,23 @@ fn requests() -> Vec<(String, Vec<&'static str>)> {
 }
 
 #[test]
-fn those_who_subscribe_to_the_class_are_told_of_every_denial() {
+fn subscribers_receive_every_denial() {
     for events in ["Kd", "KA"] {
         let server = Server::start(&["--notify-keyspace-events", events]);
         let (mut client, mut connection) = (server.connect(), connect(&server));
         let mut subscriber = subscribe(&mut connection);
         for (command, keys) in requests() {
-            let mut told = told(&mut client, &mut subscriber, &command);
+            let mut received = received(&mut client, &mut subscriber, &command);
             if events == "KA" {
-                told.retain(|(_, event)| event.starts_with("rl."));
+                received.retain(|(_, event)| event.starts_with("rl."));
             }
-            assert_eq!(told, of_keys(&keys), "{command}, {events}");
+            assert_eq!(received, denials(&keys), "{command}, {events}");
         }
     }
 }
 
 #[test]
-fn by_event_or_by_key_as_they_want_it() {
+fn events_are_by_key_or_by_event_as_configured() {
     let by_key = ("__keyspace@0__:key".to_owned(), "rl.denied".to_owned());
     let by_event = ("__keyevent@0__:rl.denied".to_owned(), "key".to_owned());
     let server = Server::start(&[]);
@@ -117,7 +115,7 @@ fn by_event_or_by_key_as_they_want_it() {
         ("Kd", vec![by_key.clone()]),
         ("Ed", vec![by_event.clone()]),
         ("KEd", vec![by_key, by_event]),
-        // Nothing, or something else.
+        // No events, or other classes.
         ("", vec![]),
         ("d", vec![]),
         ("KEg$lshzxet", vec![]),
@@ -125,35 +123,35 @@ fn by_event_or_by_key_as_they_want_it() {
         ("KEm", vec![]),
     ] {
         client.call_bytes(&[b"CONFIG", b"SET", b"notify-keyspace-events", events.as_bytes()]).expect("set");
-        let told = told(&mut client, &mut subscriber, "RL.TOKENBUCKET key 1 1 COST 2");
-        assert_eq!(told, expected, "{events}");
+        let received = received(&mut client, &mut subscriber, "RL.TOKENBUCKET key 1 1 COST 2");
+        assert_eq!(received, expected, "{events}");
     }
 }
 
 #[test]
-fn without_it_nobody_is_told_anything() {
+fn no_events_are_sent_by_default() {
     let server = Server::start(&[]);
     let (mut client, mut connection) = (server.connect(), connect(&server));
     let mut subscriber = subscribe(&mut connection);
     for (command, _) in requests() {
-        assert_eq!(told(&mut client, &mut subscriber, &command), Vec::new(), "{command}");
+        assert_eq!(received(&mut client, &mut subscriber, &command), Vec::new(), "{command}");
     }
 }
 
 #[test]
-fn it_does_not_matter_where_a_request_comes_from() {
+fn scripts_and_transactions_send_events_too() {
     let server = Server::start(&["--notify-keyspace-events", "Kd"]);
     let (mut client, mut connection) = (server.connect(), connect(&server));
     let mut subscriber = subscribe(&mut connection);
     let script = "for i = 1, 3 do redis.call('RL.SLIDINGLOG', KEYS[1], 1, '1d') end";
     client.eval::<()>(script, "scripted", &[]);
-    assert_eq!(told(&mut client, &mut subscriber, "PING"), of_keys(&["scripted"; 2]));
+    assert_eq!(received(&mut client, &mut subscriber, "PING"), denials(&["scripted"; 2]));
     for command in ["MULTI", "RL.SLIDINGLOG scripted 1 1d", "RL.ALL 1 SLIDINGLOG scripted 1 1d"] {
         client.get::<()>(command);
     }
-    assert_eq!(told(&mut client, &mut subscriber, "EXEC"), of_keys(&["scripted"; 2]));
-    // In the database in which it was.
+    assert_eq!(received(&mut client, &mut subscriber, "EXEC"), denials(&["scripted"; 2]));
+    // With the database of the request.
     client.get::<()>("SELECT 3");
-    let told = told(&mut client, &mut subscriber, "RL.TOKENBUCKET key 1 1 COST 2");
-    assert_eq!(told, [("__keyspace@3__:key".to_owned(), "rl.denied".to_owned())]);
+    let received = received(&mut client, &mut subscriber, "RL.TOKENBUCKET key 1 1 COST 2");
+    assert_eq!(received, [("__keyspace@3__:key".to_owned(), "rl.denied".to_owned())]);
 }

@@ -1,4 +1,4 @@
-//! `RL.PEEK`, `RL.REFUND` and `RL.INFO`: asking without taking, giving back, and looking into a key.
+//! `RL.PEEK`, `RL.REFUND` and `RL.INFO`.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ const LIMITS: [(&str, &str); 5] = [
 ];
 const POLICY: &str = "RL.POLICY SET policy TOKENBUCKET 10 1/h SLIDINGLOG 5 1d";
 
-/// A map as `RL.INFO` replies with it.
+/// The reply of `RL.INFO`.
 fn info(client: &mut Client, key: &str) -> HashMap<String, Value> {
     client.get(&format!("RL.INFO {key}"))
 }
@@ -33,26 +33,26 @@ fn text(info: &HashMap<String, Value>, field: &str) -> String {
 }
 
 #[test]
-fn a_peek_tells_what_a_request_would_be_told_and_takes_nothing() {
+fn a_peek_returns_the_reply_of_a_request_and_takes_nothing() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     for (name, limit) in LIMITS {
-        let told = client.limit(&format!("RL.{name} {name} {limit} COST 7"));
+        let reply = client.limit(&format!("RL.{name} {name} {limit} COST 7"));
         let before = client.digest(name);
-        // What remains stays as it is, for whoever asks next.
+        // The remaining quota stays the same.
         let mut seen = client.limit(&format!("RL.PEEK {name} COST 3"));
-        assert_eq!(seen[..5], told[..5], "{name}");
+        assert_eq!(seen[..5], reply[..5], "{name}");
         seen = client.limit(&format!("RL.PEEK {name}"));
-        assert_eq!(seen[..5], told[..5], "{name}");
+        assert_eq!(seen[..5], reply[..5], "{name}");
         let denied = client.limit(&format!("RL.{name} {name} {limit} COST 4"));
         assert_eq!(client.limit(&format!("RL.PEEK {name} cost 4")), denied, "{name}");
         assert_eq!(client.limit(&format!("RL.PEEK {name} COST 11"))[..4], [0, 10, 3, -1], "{name}");
         assert_eq!(client.digest(name), before);
     }
-    // A leaky bucket also tells how long a request would be held.
+    // A leaky bucket also returns the delay of the request.
     assert_eq!(client.limit("RL.PEEK LEAKYBUCKET")[5], 7 * 3_600_000);
     assert_eq!(client.limit("RL.PEEK LEAKYBUCKET COST 4")[5], 0);
-    // After the wait that it told, the request is allowed.
+    // After the wait the request is allowed.
     let wait = client.limit("RL.PEEK TOKENBUCKET COST 4")[3];
     server.clock().advance_us(u64::try_from(wait).expect("a wait") * 1_000 - 1_000);
     assert_eq!(client.limit("RL.PEEK TOKENBUCKET COST 4")[..4], [0, 10, 3, 1]);
@@ -62,7 +62,7 @@ fn a_peek_tells_what_a_request_would_be_told_and_takes_nothing() {
 }
 
 #[test]
-fn a_key_that_does_not_exist_has_nothing_to_tell_or_to_get_back() {
+fn commands_on_a_missing_key_reply_nil() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for command in ["RL.PEEK none", "RL.PEEK none COST 3", "RL.INFO none", "RL.REFUND none 3"] {
@@ -75,20 +75,20 @@ fn a_key_that_does_not_exist_has_nothing_to_tell_or_to_get_back() {
 }
 
 #[test]
-fn a_refund_gives_back_and_never_more_than_was_taken() {
+fn a_refund_returns_at_most_what_was_taken() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     for (name, limit) in LIMITS {
         client.limit(&format!("RL.{name} {name} {limit} COST 7"));
-        let told = client.limit(&format!("RL.REFUND {name} 4"));
-        assert_eq!(told[..4], [1, 10, 7, 0], "{name}");
-        // It replies as a peek does.
-        assert_eq!(client.limit(&format!("RL.PEEK {name}")), told, "{name}");
+        let reply = client.limit(&format!("RL.REFUND {name} 4"));
+        assert_eq!(reply[..4], [1, 10, 7, 0], "{name}");
+        // The reply is that of a peek.
+        assert_eq!(client.limit(&format!("RL.PEEK {name}")), reply, "{name}");
         assert_eq!(client.limit(&format!("RL.{name} {name} {limit} COST 8"))[..3], [0, 10, 7], "{name}");
         assert_eq!(client.limit(&format!("RL.REFUND {name} 1000000"))[..5], [1, 10, 10, 0, 0], "{name}");
-        // As good as new, it need not exist, and soon does not.
-        let left: i64 = client.get(&format!("PTTL {name}"));
-        assert!((0..=1_000).contains(&left), "{name}: {left}");
+        // A key whose limit is fully reset expires soon.
+        let ttl: i64 = client.get(&format!("PTTL {name}"));
+        assert!((0..=1_000).contains(&ttl), "{name}: {ttl}");
         assert_eq!(client.limit(&format!("RL.{name} {name} {limit} COST 10"))[..3], [1, 10, 0], "{name}");
     }
     client.limit("RL.TOKENBUCKET gone 10 1/h");
@@ -98,24 +98,24 @@ fn a_refund_gives_back_and_never_more_than_was_taken() {
 }
 
 #[test]
-fn a_log_gives_back_its_newest() {
+fn a_log_refunds_its_newest_entries() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     for cost in [3, 4, 2] {
         client.limit(&format!("RL.SLIDINGLOG log 10 60 COST {cost}"));
         server.clock().advance_us(10_000_000);
     }
-    // All of the last, and a part of the one before.
+    // All of the last entry, and a part of the one before.
     assert_eq!(client.limit("RL.REFUND log 3")[..3], [1, 10, 4]);
     assert_eq!(integer(&info(&mut client, "log"), "entries"), 2);
     server.clock().advance_us(30_000_000);
-    assert_eq!(client.limit("RL.PEEK log")[2], 7, "the oldest has left, as if nothing had been given back");
+    assert_eq!(client.limit("RL.PEEK log")[2], 7, "the oldest entry expires at its time");
     server.clock().advance_us(10_000_000);
     assert_eq!(client.limit("RL.PEEK log")[2], 10);
 }
 
 #[test]
-fn the_limits_of_a_policy_are_seen_and_given_back_together() {
+fn peeks_and_refunds_apply_to_all_limits_of_a_policy() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>(POLICY);
@@ -130,20 +130,20 @@ fn the_limits_of_a_policy_are_seen_and_given_back_together() {
 }
 
 #[test]
-fn reserve_first_and_settle_later() {
+fn an_estimate_can_be_reserved_and_settled_later() {
     let server = Server::start(&[]);
     let mut client = server.connect();
-    // An estimate of 500, of which 320 were used.
+    // An estimate of 500, where 320 are used.
     assert_eq!(client.limit("RL.FIXEDWINDOW tokens 1000 10w COST 500")[..3], [1, 1000, 500]);
     assert_eq!(client.limit("RL.REFUND tokens 180")[2], 680);
-    // One of 600, of which 900 were used: the rest is charged in any case.
+    // An estimate of 600, where 900 are used: the rest is forced.
     assert_eq!(client.limit("RL.FIXEDWINDOW tokens 1000 10w COST 600")[..3], [1, 1000, 80]);
     assert_eq!(client.limit("RL.FIXEDWINDOW tokens 1000 10w COST 300 FORCE")[..3], [0, 1000, 0]);
     assert_eq!(client.limit("RL.PEEK tokens")[..3], [0, 1000, 0]);
 }
 
 #[test]
-fn info_shows_what_the_key_holds() {
+fn info_shows_the_value_of_the_key() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let now = i64::try_from(server.clock().now() / 1_000).expect("a time of these days");
@@ -152,18 +152,18 @@ fn info_shows_what_the_key_holds() {
         ["TOKENBUCKET key 20 10", "LEAKYBUCKET key 20 3/5s", "SLIDINGCOUNTER key 20 900"].into_iter().zip(shown)
     {
         client.get::<()>("DEL key");
-        let told = client.limit(&format!("RL.{command} COST 5"));
+        let reply = client.limit(&format!("RL.{command} COST 5"));
         let found = info(&mut client, "key");
         assert_eq!(text(&found, "algorithm"), command.split(' ').next().expect("a name"));
         assert_eq!((integer(&found, limit), text(&found, pace_name).as_str()), (20, pace));
         assert_eq!((integer(&found, "used"), integer(&found, "remaining")), (5, 15));
-        assert_eq!(integer(&found, "reset_after_ms"), told[4]);
-        assert_eq!(integer(&found, "reset_at_ms"), now + told[4]);
+        assert_eq!(integer(&found, "reset_after_ms"), reply[4]);
+        assert_eq!(integer(&found, "reset_at_ms"), now + reply[4]);
         assert_eq!(integer(&found, "changed_at_ms"), now);
         assert!(!found.contains_key("entries"));
     }
     client.get::<()>("DEL key");
-    // Beyond the limit, as a forced request may go.
+    // Beyond the limit, by a forced request.
     client.limit("RL.FIXEDWINDOW key 10 1w COST 15 FORCE");
     let found = info(&mut client, "key");
     assert_eq!((text(&found, "window").as_str(), integer(&found, "used"), integer(&found, "remaining")), ("1w", 15, 0));
@@ -184,13 +184,13 @@ fn info_shows_what_the_key_holds() {
     let limits: Vec<HashMap<String, Value>> = redis::from_redis_value(found["limits"].clone()).expect("maps");
     assert_eq!((text(&limits[0], "rate").as_str(), integer(&limits[0], "used")), ("1/h", 2));
     assert_eq!((integer(&limits[1], "limit"), integer(&limits[1], "entries")), (5, 1));
-    // A map where the protocol has maps.
+    // A map in RESP3.
     client.get::<Value>("HELLO 3");
     assert!(matches!(client.call("RL.INFO log"), Ok(Value::Map(_))));
 }
 
 #[test]
-fn asking_writes_nothing_and_works_on_a_replica() {
+fn peeks_write_nothing_and_work_on_a_replica() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&[]);
     let mut client = primary.connect();
@@ -202,19 +202,19 @@ fn asking_writes_nothing_and_works_on_a_replica() {
     }
     catch_up(&mut client, &mut follower);
     let expected = all_digests(&mut client);
-    for asked in [&mut client, &mut follower] {
-        let changes = asked.number("rdb_changes_since_last_save");
-        asked.get::<()>("WATCH policy TOKENBUCKET SLIDINGLOG");
+    for connection in [&mut client, &mut follower] {
+        let changes = connection.number("rdb_changes_since_last_save");
+        connection.get::<()>("WATCH policy TOKENBUCKET SLIDINGLOG");
         for (name, _) in LIMITS {
-            assert_eq!(asked.limit(&format!("RL.PEEK {name} COST 4"))[..3], [0, 10, 3], "{name}");
-            assert_eq!(integer(&info(asked, name), "used"), 7, "{name}");
+            assert_eq!(connection.limit(&format!("RL.PEEK {name} COST 4"))[..3], [0, 10, 3], "{name}");
+            assert_eq!(integer(&info(connection, name), "used"), 7, "{name}");
         }
-        asked.get::<Value>("RL.PEEK policy");
-        asked.get::<()>("MULTI");
-        asked.get::<()>("PING");
-        assert!(asked.get::<Option<Vec<String>>>("EXEC").is_some(), "somebody who watches was disturbed");
-        assert_eq!(asked.number("rdb_changes_since_last_save"), changes);
-        assert_eq!(digests_of(asked, &expected), expected);
+        connection.get::<Value>("RL.PEEK policy");
+        connection.get::<()>("MULTI");
+        connection.get::<()>("PING");
+        assert!(connection.get::<Option<Vec<String>>>("EXEC").is_some(), "reading must not fail WATCH");
+        assert_eq!(connection.number("rdb_changes_since_last_save"), changes);
+        assert_eq!(digests_of(connection, &expected), expected);
     }
     assert!(follower.error("RL.REFUND TOKENBUCKET 1").starts_with("READONLY"));
     assert!(follower.error("RL.CHECK policy key").starts_with("READONLY"));
@@ -240,7 +240,7 @@ fn refunds_are_replicated_and_survive_restarts() {
             }
             client.get::<Value>("RL.REFUND policy 1");
         }
-        // One that is full again.
+        // A full refund.
         client.limit("RL.REFUND SLIDINGLOG 1000");
         let expected = all_digests(&mut client);
         assert_eq!(expected.len(), 6);
@@ -265,7 +265,7 @@ fn a_refund_of_nothing_changes_nothing() {
     client.get::<()>("PING");
     assert!(client.get::<Option<Vec<String>>>("EXEC").is_some());
     assert_eq!((client.digest("log"), client.number("rdb_changes_since_last_save")), (before, changes));
-    // What was given back is told to those who watch.
+    // A refund that changes something fails WATCH.
     client.limit("RL.SLIDINGLOG log 10 1");
     client.get::<()>("WATCH log");
     client.limit("RL.REFUND log 1");
@@ -275,7 +275,7 @@ fn a_refund_of_nothing_changes_nothing() {
 }
 
 #[test]
-fn bad_requests_are_answered_with_an_error_that_helps() {
+fn errors_of_bad_requests_say_what_is_expected() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>("SET string 1");
@@ -301,7 +301,7 @@ fn bad_requests_are_answered_with_an_error_that_helps() {
 }
 
 #[test]
-fn a_log_of_a_million_is_looked_at_and_given_back_from_within_a_millisecond() {
+fn peeks_and_refunds_of_a_log_of_a_million_entries_take_less_than_a_millisecond() {
     let server = Server::start(&["--slowlog-log-slower-than", "1000"]);
     let mut client = server.connect();
     make_million(&mut client, &["log"]);
@@ -312,16 +312,16 @@ fn a_log_of_a_million_is_looked_at_and_given_back_from_within_a_millisecond() {
     };
     for command in ["RL.PEEK log", "RL.PEEK log COST 1500000", "RL.INFO log", "RL.REFUND log 1", "RL.REFUND log 400000"]
     {
-        // The machine may be busy with others; what takes long by itself does so each time.
+        // On a busy machine any command may be slow, but not each time.
         let slow = is_slow(command) && (0..20).all(|_| is_slow(&command.replace("400000", "1")));
         assert!(!slow, "{command} is slow");
     }
-    let left = integer(&info(&mut client, "log"), "entries");
-    assert!((599_950..600_001).contains(&left), "{left}");
+    let entries = integer(&info(&mut client, "log"), "entries");
+    assert!((599_950..600_001).contains(&entries), "{entries}");
 }
 
 #[test]
-fn a_server_knows_which_of_them_write() {
+fn command_info_says_which_commands_write() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for (command, arity, expected) in
@@ -334,7 +334,7 @@ fn a_server_knows_which_of_them_write() {
         let rest = if arity == 3 { " 1" } else { "" };
         assert_eq!(client.get::<Vec<String>>(&format!("COMMAND GETKEYS {command} the:key{rest}")), ["the:key"]);
     }
-    // To look is enough of a permission to look.
+    // Read permission is enough for a peek.
     client.get::<()>("ACL SETUSER reader on nopass %R~key +rl.peek +rl.info +rl.refund");
     client.limit("RL.FIXEDWINDOW key 10 3650d");
     let mut reader = server.connect();

@@ -1,4 +1,4 @@
-//! What survives a restart: all of it, from snapshots and from the append-only file in both its forms.
+//! Keys survive a restart, from snapshots and from both forms of the append-only file.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn everything_is_restored_from_the_append_only_file() {
         send(&mut server, &mut client, 1_000);
         let before = all_digests(&mut client);
         server.restart();
-        assert_eq!(all_digests(&mut server.connect()), before, "preamble {preamble}: facts");
+        assert_eq!(all_digests(&mut server.connect()), before, "preamble {preamble}: effects");
 
         let mut client = server.connect();
         client.get::<()>("BGREWRITEAOF");
@@ -41,12 +41,12 @@ fn everything_is_restored_from_the_append_only_file() {
         let after = all_digests(&mut client);
         assert_ne!(after, before);
         server.restart();
-        assert_eq!(all_digests(&mut server.connect()), after, "preamble {preamble}: rewritten and facts");
+        assert_eq!(all_digests(&mut server.connect()), after, "preamble {preamble}: rewritten and effects");
     }
 }
 
 #[test]
-fn a_long_log_is_rewritten_piece_by_piece() {
+fn a_long_log_is_rewritten_in_segments() {
     let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"];
     let mut server = Server::start(&settings);
     let mut client = server.connect();
@@ -83,13 +83,13 @@ fn a_rewritten_file_can_be_piped_into_a_running_server() {
         client.call_bytes(&command).expect("accepted");
     }
     assert_eq!(all_digests(&mut client), expected);
-    // Loaded at a restart it is the same.
+    // A restart loads the same.
     server.restart();
     assert_eq!(all_digests(&mut server.connect()), expected);
 }
 
 #[test]
-fn the_append_only_file_is_loaded_whatever_the_clock_says_by_then() {
+fn the_append_only_file_is_loaded_at_any_time_of_the_clock() {
     let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"];
     let mut server = Server::with_clock(&settings);
     let mut client = server.connect();
@@ -99,7 +99,7 @@ fn the_append_only_file_is_loaded_whatever_the_clock_says_by_then() {
     server.clock().set(now - 1_800_000_000);
     server.restart();
     assert_eq!(all_digests(&mut server.connect()), before);
-    // Long after everything has expired there is nothing left, and nothing wrong.
+    // Long after their expiry all keys are gone.
     server.clock().set(now + 365 * 86_400_000_000);
     server.restart();
     let mut client = server.connect();
@@ -107,20 +107,20 @@ fn the_append_only_file_is_loaded_whatever_the_clock_says_by_then() {
 }
 
 #[test]
-fn a_damaged_snapshot_is_refused_with_a_line_in_the_log() {
+fn a_damaged_snapshot_is_rejected_with_a_line_in_the_log() {
     let mut server = Server::start(&["--dbfilename", "dump.rdb", "--rdbchecksum", "no"]);
     let mut client = server.connect();
     client.limit("RL.TOKENBUCKET key 10 1/h");
     client.get::<()>("SAVE");
     let file = server.folder().join("dump.rdb");
     let mut bytes = fs::read(&file).expect("a snapshot");
-    // The value is one string: its length, our version, the algorithm, the capacity, the rate. Of that the algorithm
-    // is made one that there is none of.
+    // The value is a string of the version, the algorithm, the capacity and the rate. The algorithm becomes an unknown
+    // one.
     let value = find(&bytes, &[1, 1, 10, 1]).expect("the value");
     bytes[value + 1] = 99;
     fs::write(&file, &bytes).expect("written");
     let loading = server.try_restart();
-    assert!(!loading, "a damaged snapshot was loaded");
+    assert!(!loading, "a damaged snapshot must not load");
     assert!(server.log().contains("cannot load a ratelimit key: corrupt data"), "{}", server.log());
 }
 

@@ -1,4 +1,4 @@
-//! `scripts/test-servers` says of each server whether it passed, and never is quiet about one that it could not test.
+//! `scripts/test-servers` reports every server as passed, failed or skipped.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,8 +13,8 @@ fn write_program(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
 }
 
-/// Runs the script with servers that only tell their version, and tests that fail on one of them. Returns whether it
-/// succeeded, and what it said at the end.
+/// Runs the script with servers that only print their version, and tests that fail on one of them. Returns whether it
+/// succeeded, and its summary.
 fn test_servers(folder: &Path, names: &[&str]) -> (bool, Vec<String>) {
     let cargo = folder.join("cargo");
     write_program(&cargo, "case $REDIS_SERVER in */valkey-8.0/*) exit 1 ;; esac");
@@ -26,14 +26,14 @@ fn test_servers(folder: &Path, names: &[&str]) -> (bool, Vec<String>) {
     let mut script = Command::new(format!("{ROOT}/scripts/test-servers"));
     script.arg("Cargo.toml").args(names).current_dir(ROOT).env("SERVERS_DIR", folder).env("CARGO", cargo);
     let output = script.output().expect("a shell");
-    let said = String::from_utf8(output.stdout).expect("text");
-    let summary = said.lines().skip_while(|line| !line.starts_with("== passed:"));
+    let output_text = String::from_utf8(output.stdout).expect("text");
+    let summary = output_text.lines().skip_while(|line| !line.starts_with("== passed:"));
     (output.status.success(), summary.map(str::to_owned).collect())
 }
 
 #[test]
 fn each_server_is_counted_as_passed_failed_or_skipped() {
-    // Not the folder for temporary files, from which nothing may be executed on some machines.
+    // Not the folder for temporary files, which some machines mount without permission to execute.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scripts-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir(&folder).expect("a folder");
@@ -48,13 +48,13 @@ fn each_server_is_counted_as_passed_failed_or_skipped() {
             false,
             &["== passed:  redis-7.0", "== FAILED:  valkey-8.0", "servers: 1 passed, 1 failed, 0 skipped"],
         ),
-        // There is no such server to get.
+        // Unknown servers.
         (
             &["redis-1.0", "redis-7.0"],
             true,
             &[
                 "== passed:  redis-7.0",
-                "== NOT TESTED, because they cannot be had here: redis-1.0",
+                "== NOT TESTED, because not available: redis-1.0",
                 "servers: 1 passed, 0 failed, 1 skipped",
             ],
         ),
@@ -63,7 +63,7 @@ fn each_server_is_counted_as_passed_failed_or_skipped() {
             false,
             &[
                 "== passed:  none",
-                "== NOT TESTED, because they cannot be had here: redis-1.0",
+                "== NOT TESTED, because not available: redis-1.0",
                 "servers: 0 passed, 0 failed, 1 skipped",
             ],
         ),
@@ -72,9 +72,9 @@ fn each_server_is_counted_as_passed_failed_or_skipped() {
         let summary: Vec<_> = summary.iter().map(|line| (*line).to_owned()).collect();
         assert_eq!(test_servers(&folder, names), (succeeds, summary), "{names:?}");
     }
-    // What is tested is what there is.
+    // A server of another version than its name says is tested, and reported.
     let (succeeds, summary) = test_servers(&folder, &["valkey-9.1"]);
     assert!(succeeds);
-    assert_eq!(summary[1], "== OTHER VERSIONS than they are named for: valkey-9.1 is 9.10.0");
+    assert_eq!(summary[1], "== DIFFERENT VERSIONS: valkey-9.1 is 9.10.0");
     fs::remove_dir_all(folder).expect("removed");
 }

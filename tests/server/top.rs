@@ -1,4 +1,4 @@
-//! `RL.TOP`: the keys that are denied most.
+//! `RL.TOP`: the keys that are denied most often.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::common::replicas::attach;
 use crate::common::stats::{take, Map};
 use crate::common::{eventually, Client, Server};
 
-/// Keys by how often they were denied.
+/// A ranking of keys by denials.
 #[derive(Debug, PartialEq, Eq)]
 struct Ranking {
     denials: i64,
     error: i64,
-    /// The name, the count and the database of each.
+    /// Names, counts and databases.
     keys: Vec<(Vec<u8>, i64, i64)>,
 }
 
@@ -39,7 +39,7 @@ impl Ranking {
     }
 }
 
-/// What it replies: of the last minute, and since it is counted.
+/// The rankings of the last minute and since the start.
 fn top(client: &mut Client, arguments: &str) -> [Ranking; 2] {
     let mut map: Map = client.get(&format!("RL.TOP {arguments}"));
     let rankings = ["last_minute", "since_start"].map(|name| Ranking::of(take(&mut map, name)));
@@ -52,12 +52,12 @@ fn since_start(client: &mut Client) -> Ranking {
     since_start
 }
 
-/// Has a key denied so many times.
+/// Denies a key `times` times.
 fn deny(client: &mut Client, key: &str, times: usize) {
     deny_all(client, std::iter::repeat_n(key, times));
 }
 
-/// Has each of the keys denied.
+/// Denies each of the keys.
 fn deny_all<'a>(client: &mut Client, keys: impl Iterator<Item = &'a str>) {
     let mut pipeline = redis::pipe();
     for key in keys {
@@ -67,10 +67,10 @@ fn deny_all<'a>(client: &mut Client, keys: impl Iterator<Item = &'a str>) {
         return;
     }
     let replies = client.pipeline(&pipeline.get_packed_pipeline(), pipeline.len());
-    assert!(replies.iter().all(|reply| matches!(reply, Value::Array(told) if told[0] == Value::Int(0))));
+    assert!(replies.iter().all(|reply| matches!(reply, Value::Array(reply) if reply[0] == Value::Int(0))));
 }
 
-/// A client of a user who may run `RL.TOP`, and has these rules.
+/// A client of a user with these rules and permission for `RL.TOP`.
 fn user(server: &Server, rules: &str) -> Client {
     server.connect().get::<()>(&format!("ACL SETUSER user reset on nopass +rl.top {rules}"));
     let mut user = server.connect();
@@ -79,7 +79,7 @@ fn user(server: &Server, rules: &str) -> Client {
 }
 
 #[test]
-fn the_last_minute_goes_by_and_the_rest_stays() {
+fn the_last_minute_moves_and_all_time_stays() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     for (key, times) in [("b", 2), ("c", 2), ("a", 3)] {
@@ -118,7 +118,7 @@ fn the_reply_is_a_map_in_both_protocols() {
 }
 
 #[test]
-fn as_many_are_shown_as_are_asked_for() {
+fn the_count_limits_the_shown_keys() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for number in 1..=12 {
@@ -141,7 +141,7 @@ fn as_many_are_shown_as_are_asked_for() {
 }
 
 #[test]
-fn what_is_allowed_or_only_looked_at_is_not_there() {
+fn allowed_requests_and_peeks_are_not_counted() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET login SLIDINGLOG 2 1d FIXEDWINDOW 2 3650d");
@@ -172,13 +172,13 @@ fn what_is_allowed_or_only_looked_at_is_not_there() {
 }
 
 #[test]
-fn with_more_keys_than_places_the_heavy_ones_are_there_and_the_error_is_told() {
+fn with_too_many_keys_the_frequent_ones_are_shown_within_the_error() {
     let mut server = Server::with_clock(&["--ratelimit.top-size", "10"]);
     let mut client = server.connect();
     let names: Vec<String> = (0..200).map(|number| format!("key:{number}")).collect();
     let mut exact: HashMap<&str, i64> = HashMap::new();
     let mut random = Rng::with_seed(1);
-    // In four of the six parts of a minute, differently mixed.
+    // In four of the six slices of the minute, shuffled differently.
     for _ in 0..4 {
         let times = |number: usize| std::iter::repeat_n(names[number].as_str(), 600 / (number + 1));
         let mut keys: Vec<&str> = (0..names.len()).flat_map(times).collect();
@@ -209,13 +209,13 @@ fn with_more_keys_than_places_the_heavy_ones_are_there_and_the_error_is_told() {
 }
 
 #[test]
-fn another_size_counts_from_zero_and_none_not_at_all() {
-    // A clock that stands still: of two intervals each has a table of its own, and both together show more keys.
+fn another_size_resets_the_counts_and_zero_stops_counting() {
+    // On a fixed clock, as two intervals have separate tables, which together show more keys.
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     deny(&mut client, "before", 2);
     client.get::<()>("CONFIG SET ratelimit.top-size 100");
-    assert_eq!(since_start(&mut client).shown(), [("before", 2)], "as it was");
+    assert_eq!(since_start(&mut client).shown(), [("before", 2)], "an unchanged size resets nothing");
     for (size, shown) in [("0", 0), ("2", 2), ("0", 0), ("100", 3)] {
         client.get::<()>(&format!("CONFIG SET ratelimit.top-size {size}"));
         assert_eq!(since_start(&mut client), Ranking { denials: 0, error: 0, keys: Vec::new() }, "{size}");
@@ -227,13 +227,13 @@ fn another_size_counts_from_zero_and_none_not_at_all() {
             assert_eq!(ranking.denials, if size == "0" { 0 } else { 6 });
         }
     }
-    // What is counted elsewhere goes on.
+    // Other counters are not reset.
     let stats = crate::common::stats::counted(&mut client);
     assert_eq!(stats.row("TOKENBUCKET").denied, 2 + 4 * 6);
 }
 
 #[test]
-fn any_bytes_are_shown_and_long_keys_are_cut() {
+fn keys_may_be_any_bytes_and_long_ones_are_cut() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let keys: [&[u8]; 5] = [b"", b"\0\r\n\xff key", &[b'a'; 128], &[b'b'; 129], &b"c".repeat(1_000_000)];
@@ -251,7 +251,7 @@ fn any_bytes_are_shown_and_long_keys_are_cut() {
 }
 
 #[test]
-fn long_keys_that_begin_alike_are_told_apart() {
+fn long_keys_with_the_same_prefix_are_counted_separately() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for (end, times) in [("1", 3), ("2", 2)] {
@@ -264,11 +264,11 @@ fn long_keys_that_begin_alike_are_told_apart() {
 }
 
 #[test]
-fn a_long_key_is_shown_only_to_those_who_may_read_all() {
+fn a_long_key_is_shown_only_to_users_with_access_to_all_keys() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     deny(&mut client, &format!("app:{}1", "k".repeat(200)), 1);
-    // The end of the key, which decides, is not kept.
+    // The end of the key is not kept, so patterns cannot be checked.
     for (rules, shown) in [
         ("~app:*[^0-9]", 0),
         ("~app:*", 0),
@@ -288,7 +288,7 @@ fn a_long_key_is_shown_only_to_those_who_may_read_all() {
 }
 
 #[test]
-fn a_flood_of_keys_takes_no_memory() {
+fn a_flood_of_keys_uses_no_more_memory() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let flood = "for i = 1, 10000 do redis.call('RL.TOKENBUCKET', KEYS[1] .. i, 1, 1, 'COST', 2) end";
@@ -299,7 +299,7 @@ fn a_flood_of_keys_takes_no_memory() {
         client.eval::<()>(flood, &format!("{}:{round}:", "long".repeat(250)), &[]);
     }
     let after = client.number("used_memory");
-    assert!(after < before + 400_000, "{} bytes more", after - before);
+    assert!(after < before + 400_000, "{} more bytes", after - before);
     let ranking = since_start(&mut client);
     assert_eq!(ranking.denials, 100_000);
     assert!(ranking.error <= 2_000, "{} with 100 places", ranking.error);
@@ -307,7 +307,7 @@ fn a_flood_of_keys_takes_no_memory() {
 }
 
 #[test]
-fn a_script_cannot_ask() {
+fn scripts_cannot_call_it() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     deny(&mut client, "key", 1);
@@ -317,14 +317,14 @@ fn a_script_cannot_ask() {
         let error = client.error_of(words);
         assert!(error.contains("not allowed from script"), "{error}");
     }
-    // In a transaction it is known who asks.
+    // Transactions can, as their user is known.
     client.get::<()>("MULTI");
     client.get::<()>("RL.TOP");
     assert!(format!("{:?}", client.get::<Value>("EXEC")).contains("key"));
 }
 
 #[test]
-fn nobody_is_shown_keys_that_they_may_not_read() {
+fn only_keys_with_read_permission_are_shown() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for (key, times) in [("other:1", 9), ("other:2", 8), ("app:1", 3), ("app:2", 2), ("app:3", 1)] {
@@ -339,7 +339,7 @@ fn nobody_is_shown_keys_that_they_may_not_read() {
         ("~app:2 %R~other:1", &["other:1", "app:2"]),
         ("(~app:1 +get)", &all[2..3]),
         ("", &[]),
-        // The pattern of an empty name, and of no other.
+        // The pattern of the empty name only.
         ("~", &[]),
         ("~*", &all),
         ("allkeys", &all),
@@ -348,7 +348,7 @@ fn nobody_is_shown_keys_that_they_may_not_read() {
         for ranking in top(&mut user, "") {
             assert_eq!((ranking.names(), ranking.denials), (expected.to_vec(), 23), "{rules}");
         }
-        // As many as were asked for of those that may be seen.
+        // The count limits the visible keys.
         for ranking in top(&mut user, "2") {
             assert_eq!(ranking.names(), expected[..expected.len().min(2)], "{rules}");
         }
@@ -359,14 +359,14 @@ fn nobody_is_shown_keys_that_they_may_not_read() {
 }
 
 #[test]
-fn keys_of_different_databases_are_told_apart() {
+fn keys_of_different_databases_are_counted_separately() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for (db, times) in [(0, 2), (1, 3), (15, 1)] {
         client.get::<()>(&format!("SELECT {db}"));
         deny(&mut client, "key", times);
     }
-    // A script may choose another database for itself.
+    // A script may select another database.
     client.eval::<()>("redis.call('SELECT', 2) redis.call('RL.TOKENBUCKET', KEYS[1], 1, 1, 'COST', 2)", "script", &[]);
     for ranking in top(&mut client, "") {
         assert_eq!(ranking.shown(), [("key", 3), ("key", 2), ("key", 1), ("script", 1)]);
@@ -375,7 +375,7 @@ fn keys_of_different_databases_are_told_apart() {
 }
 
 #[test]
-fn keys_are_shown_only_of_databases_that_the_user_may_use() {
+fn only_keys_of_permitted_databases_are_shown() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for db in [0, 1, 2] {
@@ -386,7 +386,7 @@ fn keys_are_shown_only_of_databases_that_the_user_may_use() {
     }
     if client.call("ACL SETUSER user db=0").is_err() {
         assert!(client.valkey_version() < Some((9, 1)), "{:?} restricts users to databases", client.valkey_version());
-        eprintln!("skipped: this server grants all databases to every user");
+        eprintln!("skipped: this server has no permissions for databases");
         return;
     }
     let all = [("app:1", 0), ("app:1", 1), ("app:1", 2)];
@@ -398,7 +398,7 @@ fn keys_are_shown_only_of_databases_that_the_user_may_use() {
         ("~* +@all resetdbs db=0,2", &[all[0], all[2]], &[0, 2]),
         ("~* resetdbs db=0 alldbs", &all, &[0, 1, 2]),
         ("~app:* resetdbs db=1", &all[1..2], &[]),
-        // Who may read a key in one database, and use another, sees it in neither of those that only one rule grants.
+        // Permissions for keys and for databases must come from the same rule.
         ("~app:* resetdbs db=0,1 (+@all ~* resetdbs db=1,2)", &all[1..2], &[]),
         ("(+@all ~app:* resetdbs db=1)", &all[1..2], &[]),
         ("resetdbs (+@all ~app:* resetdbs db=1)", &[], &[]),
@@ -418,7 +418,7 @@ fn keys_are_shown_only_of_databases_that_the_user_may_use() {
 }
 
 #[test]
-fn a_replica_tells_its_own_and_also_while_it_loads() {
+fn a_replica_has_its_own_ranking_also_while_it_loads() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0", "--rdbcompression", "no"]);
     let slow = ["--key-load-delay", "100000", "--loading-process-events-interval-bytes", "1024"];
     let replica = Server::start(&slow);
@@ -430,12 +430,12 @@ fn a_replica_tells_its_own_and_also_while_it_loads() {
     eventually("it loads", || follower.info("loading") == "1");
     assert_eq!(since_start(&mut follower).shown(), [("here", 2)]);
     follower.get::<Value>("RL.STATS");
-    assert!(follower.error("RL.PEEK here").starts_with("LOADING"), "it was to load still");
+    assert!(follower.error("RL.PEEK here").starts_with("LOADING"), "the replica must still be loading");
     follower.get::<()>("CONFIG SET key-load-delay 0");
     eventually("it is attached", || follower.info("master_link_status") == "up");
     assert_eq!(since_start(&mut follower).shown(), [("here", 2)]);
     assert_eq!(since_start(&mut client).shown(), [("there", 3)]);
-    // Nor does it matter that the link is down.
+    // Also while the link is down.
     follower.get::<()>("CONFIG SET replica-serve-stale-data no");
     follower.get::<()>("REPLICAOF 127.0.0.1 1");
     eventually("it is detached", || follower.info("master_link_status") == "down");

@@ -1,7 +1,7 @@
-//! The live view (`make top`), in a real terminal: what it shows, and that it gives the terminal back.
+//! The live view (`make top`) in a real terminal: its content, and the restored terminal afterwards.
 
-// What it is made of and needs no terminal has its tests beside it, and they are run here: if cargo ran them with the
-// example, it would not build the program itself, which the tests below start.
+// These modules have tests that need no terminal. They run here, because cargo would otherwise build the example as a
+// test instead of the program that the tests below start.
 #[path = "../../examples/top/rates.rs"]
 mod rates;
 #[path = "../../examples/top/sample.rs"]
@@ -24,7 +24,7 @@ use crate::common::load::under_load;
 use crate::common::policies::set_policies;
 use crate::common::{eventually, spawn, Client, Server};
 
-/// The program that cargo has just built, not far from the test program.
+/// The example program that cargo has just built.
 fn program() -> PathBuf {
     let tests = env::current_exe().expect("a path");
     let program = tests.parent().and_then(Path::parent).expect("a folder").join("examples/top");
@@ -32,15 +32,15 @@ fn program() -> PathBuf {
     program
 }
 
-/// A terminal of a hundred columns and thirty rows in which a shell runs the program, and tells how it ended.
+/// A terminal of 100 columns and 30 rows, in which a shell runs the program and prints its exit status.
 struct Terminal {
     tmux: Child,
-    /// What tmux is reached by, and what the names of other files start with.
+    /// The socket of tmux, and the prefix of other files.
     socket: PathBuf,
 }
 
 impl Terminal {
-    /// Watches what is at this address; files go into the folder of the server.
+    /// Runs the program with this address; files are in the server's folder.
     fn watch(server: &Server, address: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let socket = server.folder().join(format!("tmux{}", COUNT.fetch_add(1, Ordering::Relaxed)));
@@ -50,9 +50,9 @@ impl Terminal {
         let lines = [
             "before=$(stty -g); echo before".to_owned(),
             format!("sh -c 'echo $$ >{pid}; exec \"$0\" \"$1\"' '{}' '{address}'", program.display()),
-            "status=$?; [ \"$before\" = \"$(stty -g)\" ] || echo 'the terminal is not as it was'".to_owned(),
+            "status=$?; [ \"$before\" = \"$(stty -g)\" ] || echo 'the terminal is not restored'".to_owned(),
             "echo \"ended with $status\"".to_owned(),
-            // Stays, to be looked at.
+            // Keeps the screen.
             "exec cat".to_owned(),
         ];
         fs::write(&script, lines.join("\n")).expect("a script");
@@ -63,7 +63,7 @@ impl Terminal {
         Self { tmux: spawn(&mut command).expect("tmux; `make test` installs it"), socket }
     }
 
-    /// Watches a server, and waits until something is seen.
+    /// Runs the program with a server, and waits until it shows something.
     fn watching(server: &Server) -> Self {
         let terminal = Self::watch(server, &format!("127.0.0.1:{}", server.port));
         terminal.wait_for("ALGORITHM");
@@ -88,7 +88,7 @@ impl Terminal {
         self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
-    /// What tmux knows of the terminal.
+    /// A property of the terminal, by tmux.
     fn property(&self, name: &str) -> String {
         self.tmux(&["display-message", "-p", &format!("#{{{name}}}")]).trim_end().to_owned()
     }
@@ -101,12 +101,12 @@ impl Terminal {
         find_row(&self.screen(), name).is_some_and(|shown| shown == row)
     }
 
-    /// Waits until the program has ended with this status, and looks at what it left behind.
+    /// Waits until the program has ended with this status, and checks the restored terminal.
     fn has_ended_with(&self, status: u8) {
         self.wait_for(&format!("ended with {status}"));
         let screen = self.screen();
         assert!(screen.starts_with("before\n") && !screen.contains("ALGORITHM"), "{screen}");
-        assert!(!screen.contains("not as it was"), "{screen}");
+        assert!(!screen.contains("not restored"), "{screen}");
         let properties = ["alternate_on", "cursor_flag", "wrap_flag"].map(|name| self.property(name));
         assert_eq!(properties, ["0", "1", "1"]);
     }
@@ -117,21 +117,21 @@ impl Drop for Terminal {
         if thread::panicking() {
             eprintln!("the terminal:\n{}", self.screen());
         }
-        // What runs in it ends as it does when somebody closes the window.
+        // The program ends as if the window were closed.
         let _ = self.tmux.kill();
         let _ = self.tmux.wait();
     }
 }
 
-/// What is in the row of this name: what is allowed and denied in a second, and the keys. `None` if it is not shown, or not
-/// known yet.
+/// The row of this name: allowed and denied requests per second, and keys. `None` if it is not shown or has no rates
+/// yet.
 fn find_row<'a>(screen: &'a str, name: &str) -> Option<[&'a str; 3]> {
     let row = screen.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
     let words: Vec<&str> = row.split_whitespace().collect();
     words.try_into().ok().filter(|words: &[&str; 3]| words[0] != "-")
 }
 
-/// Some requests of which one is allowed and two are denied, one of them by a policy.
+/// Sends a request that is allowed, and two that are denied, one of them by a policy.
 fn requests(client: &mut Client) {
     client.limit("RL.LEAKYBUCKET queue 1000000 1000/d");
     client.limit("RL.TOKENBUCKET user:42 1 1/d");
@@ -140,7 +140,7 @@ fn requests(client: &mut Client) {
 }
 
 #[test]
-fn it_shows_rates_live_keys_and_who_is_denied_and_goes_on_showing_them() {
+fn it_shows_current_rates_keys_and_denied_keys() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     set_policies(&mut client, &["login SLIDINGLOG 1 1d", "quiet SLIDINGLOG 1 1d"]);
@@ -149,18 +149,18 @@ fn it_shows_rates_live_keys_and_who_is_denied_and_goes_on_showing_them() {
     let busy = || {
         let screen = terminal.screen();
         let rows = ["LEAKYBUCKET", "TOKENBUCKET", "login"].map(|name| find_row(&screen, name));
-        let [Some([allowed, zero, one]), Some([nil, denied, single]), Some([none, refused, sole])] = rows else {
+        let [Some([allowed, zero, one]), Some([nil, denied, single]), Some([none, rejected, sole])] = rows else {
             return false;
         };
         let steady = [zero, nil, none] == ["0"; 3] && [one, single, sole] == ["1"; 3];
-        // What is no number is a row that is half drawn.
-        let [allowed, denied, refused] = [allowed, denied, refused].map(|rate| rate.parse().unwrap_or(f64::NAN));
-        // As many of each are sent, and no faster than that; one may be on its way.
-        let alike = (allowed - denied).abs() <= 2.0 && (refused - denied).abs() <= 2.0;
+        // A row that is not a number is half drawn.
+        let [allowed, denied, rejected] = [allowed, denied, rejected].map(|rate| rate.parse().unwrap_or(f64::NAN));
+        // The rates are equal, except for a request in flight, and bounded by the pauses.
+        let alike = (allowed - denied).abs() <= 2.0 && (rejected - denied).abs() <= 2.0;
         steady && alike && allowed > 0.0 && allowed <= 200.0 && find_row(&screen, "quiet") == Some(["0"; 3])
     };
     under_load(&server, 1, |_| requests, || eventually("the rates are shown", busy));
-    eventually("who was denied is shown", || {
+    eventually("the denied keys are shown", || {
         let top: HashMap<String, HashMap<String, Value>> = client.get("RL.TOP");
         let keys: Vec<(String, u64, u64)> = redis::from_redis_value(top["last_minute"]["keys"].clone()).expect("keys");
         let screen = terminal.screen();
@@ -171,8 +171,8 @@ fn it_shows_rates_live_keys_and_who_is_denied_and_goes_on_showing_them() {
     terminal.wait_for(&format!(" 3 keys, {log_bytes} B in logs, server memory "));
     let names = ["LEAKYBUCKET", "TOKENBUCKET", "login"];
     let idle = || names.iter().all(|name| terminal.shows_row(name, ["0", "0", "1"]));
-    eventually("nothing happens any more", idle);
-    // Other keys do nothing.
+    eventually("the rates are zero", idle);
+    // Other keys of the keyboard do nothing.
     terminal.press("x");
     client.get::<i64>("DEL queue");
     terminal.wait_for(" 2 keys, ");
@@ -181,7 +181,7 @@ fn it_shows_rates_live_keys_and_who_is_denied_and_goes_on_showing_them() {
 }
 
 #[test]
-fn keys_cannot_send_anything_to_the_terminal() {
+fn keys_cannot_send_control_sequences_to_the_terminal() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let terminal = Terminal::watching(&server);
@@ -198,14 +198,14 @@ fn keys_cannot_send_anything_to_the_terminal() {
 }
 
 #[test]
-fn it_fits_whatever_size_the_terminal_is_given() {
+fn it_fits_any_size_of_the_terminal() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let policies: Vec<String> = (0..40).map(|number| format!("policy{number:02} FIXEDWINDOW 1 3650d")).collect();
     set_policies(&mut client, &policies.iter().map(String::as_str).collect::<Vec<_>>());
     client.get::<Value>("RL.CHECK policy33 key");
     let terminal = Terminal::watching(&server);
-    // The one with a key comes first, and many do not fit.
+    // The policy with a key comes first, and many do not fit.
     eventually("a policy is shown", || terminal.shows_row("policy33", ["0", "0", "1"]));
     terminal.wait_for(" of 40 shown");
     assert_eq!(find_row(&terminal.screen(), "policy39"), None);
@@ -228,8 +228,8 @@ fn it_fits_whatever_size_the_terminal_is_given() {
 }
 
 #[test]
-fn a_server_that_goes_away_is_waited_for() {
-    // A socket of a name of its own, as the next start is on another port.
+fn it_reconnects_to_a_server_that_restarts() {
+    // By a socket, as the server restarts on another port.
     let mut server = Server::start(&["--unixsocket", "socket"]);
     let address = format!("unix://{}", server.folder().join("socket").display());
     let terminal = Terminal::watch(&server, &address);
@@ -243,12 +243,12 @@ fn a_server_that_goes_away_is_waited_for() {
         "{screen}"
     );
     server.start_again();
-    // Without the file that nobody saved, there are no keys.
+    // The server has saved no keys.
     terminal.wait_for(" 0 keys, ");
     server.connect().limit("RL.FIXEDWINDOW key 10 100w");
     eventually("a key is shown again", || terminal.shows_row("FIXEDWINDOW", ["0", "0", "1"]));
     terminal.wait_for("redis-ratelimit ");
-    // A connection may be lost while the server stays.
+    // Also when only the connection is lost.
     let mut client = server.connect();
     assert!(client.get::<i64>("CLIENT KILL TYPE normal") > 0);
     client.get::<i64>("DEL key");
@@ -260,11 +260,11 @@ fn a_server_that_goes_away_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_keeps_nobody_from_quitting() {
+fn it_quits_while_the_server_does_not_reply() {
     let server = Server::start(&[]);
     let terminal = Terminal::watching(&server);
     let pid = i32::try_from(server.pid()).expect("a process");
-    // SAFETY: a system call on a child that nobody has waited for.
+    // SAFETY: a system call on a child that has not been waited for.
     unsafe { libc::kill(pid, libc::SIGSTOP) };
     terminal.wait_for("(it does not answer)");
     terminal.press("q");
@@ -272,7 +272,7 @@ fn a_server_that_does_not_answer_keeps_nobody_from_quitting() {
 }
 
 #[test]
-fn the_terminal_is_given_back_however_it_ends() {
+fn the_terminal_is_restored_however_it_ends() {
     let server = Server::start(&[]);
     for key in ["q", "Q", "Escape", "C-c"] {
         let terminal = Terminal::watching(&server);
@@ -282,14 +282,14 @@ fn the_terminal_is_given_back_however_it_ends() {
     for signal in [libc::SIGTERM, libc::SIGINT] {
         let terminal = Terminal::watching(&server);
         let pid = fs::read_to_string(terminal.socket.with_extension("pid")).expect("a file");
-        // SAFETY: a system call on what runs in the terminal, where the shell has not told of its end.
+        // SAFETY: a system call on a process of the terminal's shell, which has not ended yet.
         unsafe { libc::kill(pid.trim().parse().expect("a process"), signal) };
         terminal.has_ended_with(0);
     }
 }
 
 #[test]
-fn what_is_wrong_from_the_beginning_is_said_at_once() {
+fn errors_at_the_start_are_reported_at_once() {
     let (server, without_module) = (Server::start(&[]), Server::without_module());
     server.connect().get::<()>("ACL SETUSER nobody on >secret +ping");
     let [port, other] = [server.port, without_module.port];
@@ -308,7 +308,7 @@ fn what_is_wrong_from_the_beginning_is_said_at_once() {
 }
 
 #[test]
-fn what_a_user_may_not_see_is_named_and_the_rest_is_shown() {
+fn missing_permissions_are_named_and_the_rest_is_shown() {
     let server = Server::start(&[]);
     server.connect().get::<()>("ACL SETUSER viewer on >secret +rl.stats");
     let terminal = Terminal::watch(&server, &format!("redis://viewer:secret@127.0.0.1:{}", server.port));
@@ -321,7 +321,7 @@ fn what_a_user_may_not_see_is_named_and_the_rest_is_shown() {
 }
 
 #[test]
-fn it_tells_how_it_is_used_and_wants_a_terminal() {
+fn it_has_a_help_and_requires_a_terminal() {
     let server = Server::start(&[]);
     let run = |argument: &str| Command::new(program()).arg(argument).stdin(Stdio::null()).output().expect("it runs");
     let help = run("--help");

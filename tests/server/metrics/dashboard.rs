@@ -4,10 +4,10 @@ use std::fs;
 
 use serde_json::Value;
 
-/// A dashboard as it is in its file.
+/// The dashboard in its file.
 pub struct Dashboard(Value);
 
-/// What a panel shows.
+/// A query of a panel.
 pub struct Shown {
     pub panel: String,
     pub expression: String,

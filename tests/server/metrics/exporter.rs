@@ -1,4 +1,4 @@
-//! The exporter that is usual for Redis, as a program of its own.
+//! `redis_exporter` as a process.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ pub struct Exporter {
 impl Exporter {
     /// One with the script, and with further options.
     pub fn start(server: &Server, options: &[&str]) -> Self {
-        // Between finding a free port and using it, another may take it.
+        // Another process may take the port in between.
         let mut tries = (0..5).map(|_| Self::start_once(server, options));
         tries.find_map(|exporter| exporter.answers_for(server)).expect("an exporter that stays")
     }
@@ -48,12 +48,12 @@ impl Exporter {
         Self { child, port, log }
     }
 
-    /// Waits until it answers; `None` if it ends instead.
+    /// Waits until it replies; `None` if it ends instead.
     fn answers_for(mut self, server: &Server) -> Option<Self> {
-        // Whoever answers may be another, and then tells of another server.
+        // Another exporter may reply, with samples of another server.
         let of_server = format!("process_id=\"{}\"", server.pid());
         let mut ended = false;
-        eventually("the exporter answers", || {
+        eventually("the exporter replies", || {
             ended = self.child.try_wait().expect("a status").is_some();
             ended || self.page().is_some_and(|page| page.contains(&of_server))
         });

@@ -1,7 +1,6 @@
-//! Metrics by the exporter that is usual for Redis: every number of `RL.STATS`, and a dashboard that finds what it asks
-//! for.
+//! Metrics by `redis_exporter`: every number of `RL.STATS`, and a dashboard whose queries find series.
 
-#![allow(clippy::float_cmp)] // all are whole numbers, and exact
+#![allow(clippy::float_cmp)] // all are integers, and exact
 
 mod dashboard;
 mod exporter;
@@ -28,12 +27,12 @@ const LIMITS: [(&str, &str); 5] = [
     ("SLIDINGLOG", "2 1d"),
     ("SLIDINGCOUNTER", "2 100w"),
 ];
-/// Names that look like what is around them.
+/// Names that resemble other parts of a sample's key.
 const POLICIES: [&str; 4] = ["login", "a:b/c.d-e_f:denied", "ratelimit:policies:x:keys", "never_used"];
 
-/// What is counted of each of these.
+/// The counters of algorithms and policies.
 const FIELDS: [&str; 5] = ["allowed", "denied", "forced", "refunded", "keys"];
-/// The counts by name and field.
+/// The counters by name and field.
 type Rows = HashMap<String, HashMap<String, f64>>;
 
 fn set_all_policies(client: &mut Client) {
@@ -41,8 +40,8 @@ fn set_all_policies(client: &mut Client) {
     set_policies(client, &lines.each_ref().map(String::as_str));
 }
 
-/// To each algorithm and policy but the last: two requests that are allowed, two that are denied, of which one is
-/// forced, and a refund. And a question, which counts as no request.
+/// Sends to each algorithm, and to each policy but the last, two requests that are allowed, two that are denied, one of
+/// them with force, and a refund. And a request of quantity zero, which does not count.
 fn send_traffic(client: &mut Client, key: &str) {
     let algorithms = LIMITS.map(|(name, limit)| (format!("RL.{name} {name}:{key} {limit}"), format!("{name}:{key}")));
     let policies = POLICIES[..3].iter().map(|name| (format!("RL.CHECK {name} {name}:{key}"), format!("{name}:{key}")));
@@ -55,16 +54,16 @@ fn send_traffic(client: &mut Client, key: &str) {
     client.get::<Value>("CL.THROTTLE none 1 1 60 0");
 }
 
-/// What `RL.STATS` says, under the names that the script gives.
+/// The numbers of `RL.STATS` by the names of the script's samples.
 fn stats(client: &mut Client) -> BTreeMap<String, f64> {
-    let mut said: HashMap<String, Value> = client.get("RL.STATS");
+    let mut reply: HashMap<String, Value> = client.get("RL.STATS");
     let mut named = BTreeMap::new();
     for name in ["keys", "log_bytes", "counted_since_ms"] {
-        let value = redis::from_redis_value(said.remove(name).expect("a value")).expect("a number");
+        let value = redis::from_redis_value(reply.remove(name).expect("a value")).expect("a number");
         named.insert(format!("ratelimit:{name}"), value);
     }
     for kind in ["algorithms", "policies"] {
-        let rows: Rows = redis::from_redis_value(said.remove(kind).expect("a value")).expect("rows");
+        let rows: Rows = redis::from_redis_value(reply.remove(kind).expect("a value")).expect("rows");
         for (name, row) in rows {
             named.extend(FIELDS.map(|field| (format!("ratelimit:{kind}:{name}:{field}"), row[field])));
         }
@@ -72,16 +71,16 @@ fn stats(client: &mut Client) -> BTreeMap<String, f64> {
     named
 }
 
-/// What the script's samples say, of a scrape without errors.
+/// The script's samples of a scrape without errors.
 fn scripted(samples: &[Sample]) -> BTreeMap<String, f64> {
-    assert_eq!(only(samples, "redis_up").expect("it tells").value, 1.0);
-    let error = only(samples, "redis_exporter_last_scrape_error").expect("it tells");
+    assert_eq!(only(samples, "redis_up").expect("a sample").value, 1.0);
+    let error = only(samples, "redis_exporter_last_scrape_error").expect("a sample");
     assert_eq!((error.labels["err"].as_str(), error.value), ("", 0.0));
-    // Newer ones tell this too: 1, or 2 if there were no values.
+    // Newer exporters have this sample: 1, or 2 without values.
     assert!(only(samples, "redis_script_result").is_none_or(|result| result.value != 0.0));
     let scripted: Vec<_> = samples.iter().filter(|sample| sample.labels[NAME] == "redis_script_values").collect();
     let named: BTreeMap<_, _> = scripted.iter().map(|it| (it.labels["key"].clone(), it.value)).collect();
-    assert_eq!(named.len(), scripted.len(), "a key came twice");
+    assert_eq!(named.len(), scripted.len(), "a key occurs twice");
     named
 }
 
@@ -90,11 +89,11 @@ fn labels(samples: Vec<Sample>) -> Vec<Labels> {
 }
 
 #[test]
-fn every_number_of_stats_is_a_sample_and_follows_it() {
+fn every_number_of_stats_is_a_sample() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let exporter = Exporter::start(&server, &[]);
-    // Nothing but zeros, and no policies.
+    // All zero, and no policies.
     let idle = scripted(&exporter.scrape());
     assert_eq!(idle, stats(&mut client));
     assert_eq!(idle.len(), 3 + 5 * 5);
@@ -129,7 +128,7 @@ fn every_number_of_stats_is_a_sample_and_follows_it() {
 }
 
 #[test]
-fn it_works_while_nothing_may_be_written() {
+fn it_works_while_writes_fail() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let exporter = Exporter::start(&server, &[]);
@@ -151,25 +150,25 @@ fn it_works_while_nothing_may_be_written() {
 }
 
 #[test]
-fn a_server_without_the_module_is_up_and_has_nothing_to_tell() {
+fn a_server_without_the_module_is_up_and_has_no_samples() {
     let server = Server::without_module();
     let exporter = Exporter::start(&server, &[]);
     assert_eq!(scripted(&exporter.scrape()), BTreeMap::new());
 }
 
 #[test]
-fn an_error_is_told() {
+fn an_error_is_reported() {
     let server = Server::start(&[]);
     server.connect().get::<()>("ACL SETUSER exporter on >secret +info +eval");
     let exporter = Exporter::start(&server, &["-redis.user", "exporter", "-redis.password", "secret"]);
     let samples = exporter.scrape();
-    assert_eq!(only(&samples, "redis_up").expect("it tells").value, 0.0);
-    let error = only(&samples, "redis_exporter_last_scrape_error").expect("it tells");
+    assert_eq!(only(&samples, "redis_up").expect("a sample").value, 0.0);
+    let error = only(&samples, "redis_exporter_last_scrape_error").expect("a sample");
     assert!(!error.labels["err"].is_empty() && error.value == 1.0, "{error:?}");
 }
 
 #[test]
-fn a_user_with_few_permissions_is_enough() {
+fn the_permissions_in_the_script_are_enough() {
     let script = fs::read_to_string(SCRIPT).expect("a script");
     let lines = script.lines().filter_map(|line| line.strip_prefix("--   "));
     let lines: Vec<_> = lines.filter(|line| line.starts_with("ACL SETUSER exporter ")).collect();
@@ -189,7 +188,7 @@ fn a_user_with_few_permissions_is_enough() {
         assert_eq!(scripted(&samples), stats(&mut client));
         check(&Dashboard::read(), &labels(samples));
 
-        // With the others nothing is refused, and so nothing logged.
+        // With the other permissions nothing is logged in ACL LOG.
         for line in others.iter().chain([&"ACL LOG RESET"]) {
             client.get::<()>(line);
         }
@@ -206,7 +205,7 @@ fn a_user_with_few_permissions_is_enough() {
 }
 
 #[test]
-fn the_dashboard_finds_all_that_it_asks_for() {
+fn every_query_of_the_dashboard_finds_series() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let exporter = Exporter::start(&server, &[]);
@@ -220,14 +219,14 @@ fn the_dashboard_finds_all_that_it_asks_for() {
     assert_eq!(values("algorithm"), LIMITS.iter().map(|it| it.0).collect());
     assert_eq!(values("policy"), POLICIES.into_iter().collect());
     assert!(values("cmd").contains("RL.REFUND") && !values("cmd").contains("config|get"));
-    // The instances to choose from.
+    // The variable for instances.
     let variable = dashboard.variable("instance");
     assert_eq!(variable["query"]["query"], variable["definition"]);
     let query = text(&variable["definition"]);
     let selector = query.strip_prefix("label_values(").and_then(|it| it.strip_suffix(", instance)")).expect("a query");
     assert_eq!(evaluate(selector, &series).expect("instances").len(), 1);
 
-    // Whatever is misspelt is found out.
+    // Misspelt queries are detected.
     for (right, wrong) in [
         ("redis_", "redis_script_"),
         ("_values", "_value"),
@@ -258,7 +257,7 @@ fn the_dashboard_finds_all_that_it_asks_for() {
     }
 }
 
-/// Checks that every expression of a dashboard comes to series, and has the labels of its legend. Returns all of them.
+/// Checks that every expression of a dashboard finds series, with the labels of its legend. Returns all series.
 fn check(dashboard: &Dashboard, series: &[Labels]) -> Vec<Labels> {
     let mut all = Vec::new();
     for shown in dashboard.shown() {

@@ -8,7 +8,7 @@ use std::thread;
 use fastrand::Rng;
 use redis::Value;
 
-use crate::common::multi::{all, ask, requests, told, Limit, SLOW};
+use crate::common::multi::{all, ask, reply, requests, Limit, SLOW};
 use crate::common::traffic::all_digests;
 use crate::common::Server;
 
@@ -20,7 +20,7 @@ fn a_request_that_one_limit_denies_takes_from_none() {
         for place in 0..SLOW.len() {
             client.get::<()>("FLUSHALL");
             let mut limits: Vec<_> = SLOW.iter().map(|it| Limit::slow(*it, 10)).collect();
-            // The denying one is in its place, behind or before others some of which are new.
+            // The denying limit is in this position among others, some of which are new.
             limits.rotate_left((SLOW.len() + denying - place) % SLOW.len());
             for (index, limit) in limits.iter().enumerate().filter(|(index, _)| *index == place || index % 2 == 0) {
                 client.limit(&limit.plain(if index == place { 9 } else { 3 }));
@@ -31,45 +31,45 @@ fn a_request_that_one_limit_denies_takes_from_none() {
             assert_eq!(all_digests(&mut client), before, "{context}");
             assert_eq!(allowed, 0, "{context}");
             assert!(wait > 0 && wait == each[place][3], "{context}");
-            for (index, told) in each.iter().enumerate() {
+            for (index, reply) in each.iter().enumerate() {
                 let left = [(1, 10, 10), (1, 10, 7), (0, 10, 1)];
                 let expected = left[if index == place { 2 } else { usize::from(index % 2 == 0) }];
-                assert_eq!((told[0], told[1], told[2]), expected, "{context}");
-                assert_eq!(told.len(), if limits[index].algorithm == "LEAKYBUCKET" { 6 } else { 5 });
-                assert_eq!(told.get(5).copied().unwrap_or(0), 0, "{context}: nobody has to hold it");
+                assert_eq!((reply[0], reply[1], reply[2]), expected, "{context}");
+                assert_eq!(reply.len(), if limits[index].algorithm == "LEAKYBUCKET" { 6 } else { 5 });
+                assert_eq!(reply.get(5).copied().unwrap_or(0), 0, "{context}: a denied request has no delay");
             }
-            // With what is left everywhere, the same limits allow it, and all are taken from.
+            // With a smaller cost all limits allow the request, and all are taken from.
             let (allowed, wait, each) = ask(&mut client, &all(&limits, 1));
             assert_eq!((allowed, wait), (1, 0), "{context}");
             let left = |index| if index == place { 0 } else { 9 - 3 * i64::from(index % 2 == 0) };
-            assert!(each.iter().enumerate().all(|(index, told)| told[..3] == [1, 10, left(index)]), "{each:?}");
+            assert!(each.iter().enumerate().all(|(index, reply)| reply[..3] == [1, 10, left(index)]), "{each:?}");
             assert_eq!(client.get::<i64>("DBSIZE"), 5);
         }
     }
 }
 
 #[test]
-fn each_limit_says_what_is_left_and_the_wait_is_that_of_the_last() {
+fn each_limit_has_its_reply_and_the_wait_is_the_longest() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let request = "RL.ALL 3 TOKENBUCKET t 10 2 LEAKYBUCKET l 4 1 SLIDINGLOG s 5 10s COST 2";
-    let first = told("1 0; 1 10 8 0 1000; 1 4 2 0 2000 0; 1 5 3 0 10000");
+    let first = reply("1 0; 1 10 8 0 1000; 1 4 2 0 2000 0; 1 5 3 0 10000");
     assert_eq!(ask(&mut client, request), first);
     server.clock().advance_ms(500);
-    let second = told("1 0; 1 10 7 0 1500; 1 4 0 0 3500 1500; 1 5 1 0 10000");
+    let second = reply("1 0; 1 10 7 0 1500; 1 4 0 0 3500 1500; 1 5 1 0 10000");
     assert_eq!(ask(&mut client, request), second);
-    let denied = told("0 9500; 1 10 7 0 1500; 0 4 0 1500 3500 0; 0 5 1 9500 10000");
+    let denied = reply("0 9500; 1 10 7 0 1500; 0 4 0 1500 3500 0; 0 5 1 9500 10000");
     assert_eq!(ask(&mut client, request), denied);
     assert_eq!(ask(&mut client, request), denied, "a denied request takes nothing");
     server.clock().advance_ms(9_499);
-    let almost = told("0 1; 1 10 10 0 0; 1 4 4 0 0 0; 0 5 1 1 501");
+    let almost = reply("0 1; 1 10 10 0 0; 1 4 4 0 0 0; 0 5 1 1 501");
     assert_eq!(ask(&mut client, request), almost);
     server.clock().advance_ms(1);
-    let third = told("1 0; 1 10 8 0 1000; 1 4 2 0 2000 0; 1 5 1 0 10000");
+    let third = reply("1 0; 1 10 8 0 1000; 1 4 2 0 2000 0; 1 5 1 0 10000");
     assert_eq!(ask(&mut client, request), third);
-    // One that will never allow it outweighs every wait.
+    // A limit that never allows the request outweighs every wait.
     let before = all_digests(&mut client);
-    let never = told("0 -1; 1 10 8 0 1000; 0 4 2 -1 2000 0; 0 5 1 10000 10000");
+    let never = reply("0 -1; 1 10 8 0 1000; 0 4 2 -1 2000 0; 0 5 1 10000 10000");
     assert_eq!(ask(&mut client, &request.replace("COST 2", "COST 5")), never);
     assert_eq!(all_digests(&mut client), before);
 }
@@ -95,7 +95,7 @@ fn a_denied_request_is_allowed_after_the_wait_and_not_before() {
 }
 
 #[test]
-fn it_says_and_does_what_the_plain_commands_do_one_by_one() {
+fn it_replies_and_takes_like_the_plain_commands_one_by_one() {
     let (mut server, mut twin) = (Server::with_clock(&[]), Server::with_clock(&[]));
     let (mut client, mut one_by_one) = (server.connect(), twin.connect());
     let (mut time, mut in_force, mut denied) = (Rng::with_seed(4), HashMap::new(), 0);
@@ -104,17 +104,17 @@ fn it_says_and_does_what_the_plain_commands_do_one_by_one() {
         server.clock().advance_us(step);
         twin.clock().advance_us(step);
         let (allowed, wait, each) = ask(&mut client, &all(&limits, cost));
-        assert_eq!(allowed, each.iter().map(|told| told[0]).min().expect("a limit"));
-        assert_eq!(wait, each.iter().map(|told| told[3]).max().expect("a limit"));
+        assert_eq!(allowed, each.iter().map(|reply| reply[0]).min().expect("a limit"));
+        assert_eq!(wait, each.iter().map(|reply| reply[3]).max().expect("a limit"));
         denied += 1 - allowed;
-        for (limit, told) in limits.iter().zip(each) {
-            if allowed == 1 || told[0] == 0 {
-                assert_eq!(told, one_by_one.limit(&limit.plain(cost)), "{}", limit.plain(cost));
+        for (limit, reply) in limits.iter().zip(each) {
+            if allowed == 1 || reply[0] == 0 {
+                assert_eq!(reply, one_by_one.limit(&limit.plain(cost)), "{}", limit.plain(cost));
             } else if in_force.get(&limit.key) == Some(&limit.quota) {
-                // A look takes nothing either, but tells how long a request would be held.
+                // A peek returns the same, except for the delay.
                 let mut seen: Option<Vec<i64>> = one_by_one.get(&format!("RL.PEEK {} COST {cost}", limit.key));
                 seen.iter_mut().filter_map(|seen| seen.get_mut(5)).for_each(|delay| *delay = 0);
-                assert!(seen.is_none_or(|seen| seen == told), "{}", limit.plain(cost));
+                assert!(seen.is_none_or(|seen| seen == reply), "{}", limit.plain(cost));
             }
             if allowed == 1 {
                 in_force.insert(limit.key.clone(), limit.quota.clone());
@@ -126,7 +126,7 @@ fn it_says_and_does_what_the_plain_commands_do_one_by_one() {
 }
 
 #[test]
-fn a_bad_request_is_told_what_is_wrong_and_changes_nothing() {
+fn errors_of_bad_requests_say_what_is_wrong_and_change_nothing() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET some SLIDINGLOG 10 1d FIXEDWINDOW 10 3650d");
@@ -135,7 +135,7 @@ fn a_bad_request_is_told_what_is_wrong_and_changes_nothing() {
     client.limit("RL.FIXEDWINDOW a 10 3650d");
     client.limit("RL.TOKENBUCKET bucket 10 1/d");
     let before = all_digests(&mut client);
-    // A limit that would allow it, on a key that is there, and one on a key that is not.
+    // Limits that allow the request, on an existing key and on a new one.
     let (a, new) = ("FIXEDWINDOW a 10 3650d", "SLIDINGLOG new 10 1d");
     let amount = "expected an integer from 1 to 9007199254740991";
     let again = "delete the key to start over";
@@ -192,7 +192,7 @@ fn a_bad_request_is_told_what_is_wrong_and_changes_nothing() {
         assert_eq!(arity, "ERR WRONG NUMBER OF ARGUMENTS FOR 'RL.ALL' COMMAND");
     }
     let (allowed, _, each) = ask(&mut client, &format!("rl.all 2 fixedwindow a 10 3650d {new} cost 2"));
-    assert_eq!((allowed, each[0][2], each[1][2]), (1, 7, 8), "case does not matter");
+    assert_eq!((allowed, each[0][2], each[1][2]), (1, 7, 8), "names are case-insensitive");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_request_has_up_to_128_limits_and_the_server_finds_all_their_keys() {
         client.get::<()>("FLUSHALL");
         let (allowed, _, each) = ask(&mut client, &request);
         assert_eq!((allowed, each.len()), (1, count));
-        assert!(each.iter().all(|told| told[..3] == [1, 10, 6]), "{each:?}");
+        assert!(each.iter().all(|reply| reply[..3] == [1, 10, 6]), "{each:?}");
         assert_eq!(client.get::<usize>("DBSIZE"), count);
     }
     let before = all_digests(&mut client);
@@ -221,7 +221,7 @@ fn a_request_has_up_to_128_limits_and_the_server_finds_all_their_keys() {
 }
 
 #[test]
-fn the_keys_are_found_with_up_to_three_words_behind_the_limits() {
+fn the_server_finds_the_keys_with_up_to_three_words_after_the_limits() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for count in [1, 2, 3, 31] {
@@ -238,10 +238,10 @@ fn the_keys_are_found_with_up_to_three_words_behind_the_limits() {
             assert!(flags.iter().all(|flags| *flags == changed), "{request}: {flags:?}");
         }
     }
-    // So a client needs not ask.
+    // So clients need not ask for the keys.
     let info: Vec<Vec<Value>> = client.get("COMMAND INFO RL.ALL");
     assert_eq!(info[0][3..6], [Value::Int(3), Value::Int(-3), Value::Int(4)], "first, last key and step");
-    // And the server never asks the module, for the keys of any command.
+    // The server never asks the module for the keys of a command.
     let names: Vec<String> = client.get("COMMAND LIST FILTERBY MODULE ratelimit");
     assert!(names.len() > 10, "{names:?}");
     for name in names {
@@ -272,7 +272,7 @@ fn acl_key_patterns_apply_to_every_key() {
     assert!(app.error("RL.FIXEDWINDOW a 10 3650d").starts_with("NOPERM"));
     app.get::<()>("AUTH reader x");
     for keys in [["a", "b"], ["b", "a"]] {
-        assert!(app.error(&request(&keys)).starts_with("NOPERM"), "it writes, so reading is not enough");
+        assert!(app.error(&request(&keys)).starts_with("NOPERM"), "read permission is not enough for a write");
     }
     assert_eq!(all_digests(&mut client), before);
     assert_eq!(ask(&mut app, &request(&["a"])).0, 1);
@@ -281,25 +281,25 @@ fn acl_key_patterns_apply_to_every_key() {
 }
 
 #[test]
-fn those_who_watch_a_key_are_told_of_changes_only() {
+fn watch_fails_after_changes_only() {
     let server = Server::start(&[]);
     let (mut client, mut other) = (server.connect(), server.connect());
     let request = "RL.ALL 2 FIXEDWINDOW a 10 3650d SLIDINGLOG b 5 1d COST";
     for key in ["a", "b"] {
         client.get::<()>("FLUSHALL");
-        // First both are new, then both are there.
-        for (cost, told) in [(6, false), (1, true), (5, false), (1, true)] {
+        // First both keys are new, then both exist.
+        for (cost, changes) in [(6, false), (1, true), (5, false), (1, true)] {
             client.get::<()>(&format!("WATCH {key}"));
-            assert_eq!(ask(&mut other, &format!("{request} {cost}")).0 == 1, told);
+            assert_eq!(ask(&mut other, &format!("{request} {cost}")).0 == 1, changes);
             client.get::<()>("MULTI");
             client.get::<()>("PING");
-            assert_eq!(client.get::<Option<Vec<String>>>("EXEC").is_none(), told, "{key}: a cost of {cost}");
+            assert_eq!(client.get::<Option<Vec<String>>>("EXEC").is_none(), changes, "{key}: a cost of {cost}");
         }
     }
 }
 
 #[test]
-fn a_full_server_answers_oom() {
+fn a_full_server_replies_with_oom() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.limit("RL.FIXEDWINDOW known 10 3650d");
@@ -316,7 +316,7 @@ fn a_full_server_answers_oom() {
 #[test]
 fn many_connections_are_admitted_up_to_the_tightest_limit() {
     let server = Server::start(&[]);
-    // Both kinds of request share a key, which is the last of the one and the first of the other.
+    // Both kinds of request share a key, the last one of the first and the first one of the second.
     let kinds =
         ["FIXEDWINDOW even 200 3650d SLIDINGLOG shared 300 1d", "SLIDINGLOG shared 300 1d TOKENBUCKET odd 900 1/d"];
     let clients: Vec<_> = kinds.iter().cycle().take(8).map(|kind| (kind, server.connect())).collect();
@@ -331,7 +331,7 @@ fn many_connections_are_admitted_up_to_the_tightest_limit() {
     assert_eq!(even + odd, 300);
     let mut client = server.connect();
     let left = ["shared", "even", "odd"].map(|key| client.get::<Option<Vec<i64>>>(&format!("RL.PEEK {key}")));
-    // A key is there only if a request was admitted.
-    let [shared, left_even, left_odd] = left.map(|told| told.map(|told| told[2]));
+    // A key exists only if a request was admitted.
+    let [shared, left_even, left_odd] = left.map(|reply| reply.map(|reply| reply[2]));
     assert_eq!((shared, left_even.unwrap_or(200), left_odd.unwrap_or(900)), (Some(0), 200 - even, 900 - odd));
 }

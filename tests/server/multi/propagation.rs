@@ -1,5 +1,5 @@
-//! What `RL.ALL` takes from several keys, and `RL.CHECK` from the limits of a policy, reaches replicas, files and other
-//! nodes whole.
+//! Effects of `RL.ALL` on several keys, and of `RL.CHECK` on the limits of a policy, reach replicas, files and other
+//! nodes completely.
 
 use std::fs;
 
@@ -9,13 +9,13 @@ use redis::Value;
 use redis_ratelimit::replication::EffectBytes;
 
 use crate::common::cluster::{Cluster, SLOTS};
-use crate::common::multi::{ask, left, send, set};
+use crate::common::multi::{ask, remaining, send, set};
 use crate::common::replicas::{attach, catch_up, digests_of};
 use crate::common::traffic::{all_digests, Digest};
 use crate::common::{Client, Server};
 
 #[test]
-fn a_replica_is_told_once_of_each_request_that_took_something() {
+fn a_replica_receives_one_effect_for_each_request_that_takes_something() {
     let settings = ["--repl-diskless-sync-delay", "0"];
     let (mut primary, mut behind, mut ahead) =
         (Server::with_clock(&settings), Server::with_clock(&[]), Server::with_clock(&[]));
@@ -31,7 +31,7 @@ fn a_replica_is_told_once_of_each_request_that_took_something() {
         catch_up(&mut client, replica);
         let calls = ["cmdstat_rl.apply", "cmdstat_RL.APPLY"].map(|field| replica.info(field)).concat();
         assert!(calls.starts_with(&format!("calls={allowed},")), "{allowed} were allowed: {calls}");
-        // No replica shows an expiry that its own clock calls past.
+        // A replica hides expiries that are past by its clock.
         server.clock().set(primary.clock().now());
         assert_eq!(digests_of(replica, &expected), expected);
         assert!(replica.error("RL.ALL 1 FIXEDWINDOW a 10 3650d").starts_with("READONLY"));
@@ -39,7 +39,7 @@ fn a_replica_is_told_once_of_each_request_that_took_something() {
 }
 
 #[test]
-fn transactions_and_scripts_replicate_what_was_taken() {
+fn transactions_and_scripts_replicate_effects() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&[]);
     let mut client = primary.connect();
@@ -59,15 +59,15 @@ fn transactions_and_scripts_replicate_what_was_taken() {
 }
 
 #[test]
-fn what_was_taken_survives_a_restart() {
-    let facts = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--appendfsync", "always"];
-    for settings in [&facts[..], &["--dbfilename", "dump.rdb"]] {
+fn what_is_used_survives_a_restart() {
+    let append_only = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--appendfsync", "always"];
+    for settings in [&append_only[..], &["--dbfilename", "dump.rdb"]] {
         let mut server = Server::with_clock(settings);
         let mut client = server.connect();
         assert!(send(&mut server, &mut client, 300) > 50);
         let before = all_digests(&mut client);
         assert!(before.len() > 5);
-        if settings == facts {
+        if settings == append_only {
             server.restart();
             assert_eq!(all_digests(&mut server.connect()), before);
             let mut client = server.connect();
@@ -96,19 +96,19 @@ fn in_a_cluster_the_keys_of_a_request_share_a_slot() {
     }
     let moved = format!("MOVED {slot} 127.0.0.1:{}", cluster.nodes[near].port);
     assert_eq!(clients[far].error(&format!("RL.ALL 2 {limits}")), moved);
-    assert_eq!(clients[near].get::<i64>("DBSIZE"), 0, "a request that was turned away took something");
+    assert_eq!(clients[near].get::<i64>("DBSIZE"), 0, "a redirected request takes nothing");
     let (allowed, _, each) = ask(&mut clients[near], &format!("RL.ALL 2 {limits} COST 2"));
     assert_eq!((allowed, each[0][2], each[1][2]), (1, 8, 8));
-    // Not the expiry: it travels as the time that is left.
-    let held = |client: &mut Client| ["a{user:1}", "b{user:1}"].map(|key| client.digest(key).0);
-    let before = held(&mut clients[near]);
+    // Without the expiry, which is sent as a time to live.
+    let values = |client: &mut Client| ["a{user:1}", "b{user:1}"].map(|key| client.digest(key).0);
+    let before = values(&mut clients[near]);
     cluster.move_slot(slot, near, far);
-    assert_eq!(held(&mut clients[far]), before);
+    assert_eq!(values(&mut clients[far]), before);
     assert_eq!(ask(&mut clients[far], &format!("RL.ALL 2 {limits} COST 9")).0, 0);
 }
 
 #[test]
-fn in_a_cluster_the_limits_of_a_policy_go_where_their_key_goes() {
+fn in_a_cluster_the_limits_of_a_policy_move_with_their_key() {
     let cluster = Cluster::start(2, false);
     let mut clients = cluster.connect();
     let slot: usize = clients[0].get("CLUSTER KEYSLOT user:1");
@@ -118,19 +118,19 @@ fn in_a_cluster_the_limits_of_a_policy_go_where_their_key_goes() {
         set(client, "policy", "SLIDINGLOG 10 1d TOKENBUCKET 9 1/d");
     }
     assert_eq!(clients[far].error(request), format!("MOVED {slot} 127.0.0.1:{}", cluster.nodes[near].port));
-    assert_eq!(left(&ask(&mut clients[near], request)), [6, 5]);
+    assert_eq!(remaining(&ask(&mut clients[near], request)), [6, 5]);
     let before = clients[near].digest("user:1").0;
     cluster.move_slot(slot, near, far);
     assert_eq!(clients[far].digest("user:1").0, before);
-    assert_eq!(left(&ask(&mut clients[far], request)), [2, 1]);
+    assert_eq!(remaining(&ask(&mut clients[far], request)), [2, 1]);
     assert_eq!(ask(&mut clients[far], request).0, 0);
-    // A node that has not been told of the policy says so, and takes nothing.
+    // A node without the policy replies with an error.
     clients[far].get::<()>("RL.POLICY DEL policy");
     assert!(clients[far].error(request).starts_with("ERR unknown policy 'policy'"));
 }
 
 #[test]
-fn facts_about_several_keys_are_applied_together_or_not_at_all() {
+fn effects_on_several_keys_are_applied_together_or_not_at_all() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>("SET string 1");
@@ -141,35 +141,38 @@ fn facts_about_several_keys_are_applied_together_or_not_at_all() {
     client.get::<Value>("RL.CHECK some policy");
     let before = all_digests(&mut client);
     let quota = Quota::parse(Algorithm::FixedWindow, b"10", b"3650d").expect("a quota");
-    let fact = EffectBytes::take(&quota, 2, crate::common::now());
-    let (fact, damaged): (&[u8], &[u8]) = (fact.as_ref(), &fact.as_ref()[1..]);
-    let unfit = "ERR the effect does not match the value of the key";
+    let effect = EffectBytes::take(&quota, 2, crate::common::now());
+    let (effect, damaged): (&[u8], &[u8]) = (effect.as_ref(), &effect.as_ref()[1..]);
+    let mismatch = "ERR the effect does not match the value of the key";
     let cases: [(&[&[u8]], &str); 9] = [
         (
-            &[b"a", fact, b"b", damaged],
+            &[b"a", effect, b"b", damaged],
             "ERR cannot apply the effect: unsupported effect version 3 (this module reads up to 1)",
         ),
-        (&[b"new", fact, b"a", b""], "ERR cannot apply the effect: corrupt data"),
-        (&[b"a", fact, b"bucket", fact], unfit),
-        (&[b"new", fact, b"a", fact, b"bucket", fact], unfit),
-        (&[b"a", fact, b"policy", fact], unfit),
-        (&[b"a", fact, b"string", fact], "WRONGTYPE Operation against a key holding the wrong kind of value: 'string'"),
-        (&[b"a", fact, b"b"], "ERR wrong number of arguments"),
-        (&[b"a", fact, b"b", fact, b"a", fact], "ERR duplicate key 'a'"),
-        (&[b"new", fact, b"new", fact], "ERR duplicate key 'new'"),
+        (&[b"new", effect, b"a", b""], "ERR cannot apply the effect: corrupt data"),
+        (&[b"a", effect, b"bucket", effect], mismatch),
+        (&[b"new", effect, b"a", effect, b"bucket", effect], mismatch),
+        (&[b"a", effect, b"policy", effect], mismatch),
+        (
+            &[b"a", effect, b"string", effect],
+            "WRONGTYPE Operation against a key holding the wrong kind of value: 'string'",
+        ),
+        (&[b"a", effect, b"b"], "ERR wrong number of arguments"),
+        (&[b"a", effect, b"b", effect, b"a", effect], "ERR duplicate key 'a'"),
+        (&[b"new", effect, b"new", effect], "ERR duplicate key 'new'"),
     ];
     for (words, problem) in cases {
         assert_eq!(client.error_of(&[&[&b"RL.APPLY"[..]], words].concat()), problem);
         assert_eq!(all_digests(&mut client), before, "{problem}");
     }
-    client.call_bytes(&[b"RL.APPLY", b"a", fact, b"new", fact, b"b", fact]).expect("applied");
+    client.call_bytes(&[b"RL.APPLY", b"a", effect, b"new", effect, b"b", effect]).expect("applied");
     assert_eq!(["a", "new", "b"].map(|key| client.limit(&format!("RL.PEEK {key}"))[2]), [7, 8, 7]);
     let others = |digests: Vec<Digest>| digests.into_iter().filter(|it| !["a", "b", "new"].contains(&&*it.0));
     assert!(others(all_digests(&mut client)).eq(others(before)));
 }
 
-/// Gives the policy other limits, some of which are where they were before, and sends requests of every kind while time
-/// passes; returns how many took something.
+/// Changes the policy, keeping some limits in their position, and sends requests of every kind while time passes;
+/// returns how many took something.
 fn check(server: &mut Server, client: &mut Client, random: &mut Rng) -> i64 {
     let policies = [
         "SLIDINGLOG 20 1m FIXEDWINDOW 40 2m",
@@ -195,11 +198,11 @@ fn replicas_and_files_need_no_policies() {
         fs::write(&path, policies).expect("written");
         path.to_string_lossy().into_owned()
     };
-    // Servers with files have policies of their own, and tell nobody.
+    // Servers with policy files do not replicate their policies.
     let (mine, theirs) = (file("mine", ""), file("theirs", "api TOKENBUCKET 1 1/h SLIDINGLOG 1 1h"));
     let with_file = ["policy-file", &mine, "--repl-diskless-sync-delay", "0"];
-    let facts = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"];
-    let mut primary = Server::with_clock(&[with_file, facts].concat());
+    let append_only = ["--appendonly", "yes", "--aof-use-rdb-preamble", "no"];
+    let mut primary = Server::with_clock(&[with_file, append_only].concat());
     let mut other = Server::with_clock(&["policy-file", &theirs]);
     let now = primary.clock().now();
     none.clock().set(now - 3_600_000_000);
@@ -209,12 +212,12 @@ fn replicas_and_files_need_no_policies() {
     let (mut random, mut taken) = (Rng::with_seed(5), 0);
     for round in 0..30 {
         taken += check(&mut primary, &mut client, &mut random);
-        // What differs for a while may be equal in the end.
-        let held = ["key0", "key1", "key2"].map(|key| client.digest(key).0);
+        // Compared in each round, as differences may disappear again.
+        let expected = ["key0", "key1", "key2"].map(|key| client.digest(key).0);
         for replica in &mut replicas {
             catch_up(&mut client, replica);
             let followed = ["key0", "key1", "key2"].map(|key| replica.digest(key).0);
-            assert_eq!(followed, held, "after {round} rounds");
+            assert_eq!(followed, expected, "after {round} rounds");
         }
     }
     assert!((100..500).contains(&taken), "{taken} of 600 took something");
@@ -224,12 +227,12 @@ fn replicas_and_files_need_no_policies() {
         assert_eq!(replica.get::<Vec<String>>("RL.POLICY LIST"), policies);
         let calls = ["cmdstat_rl.apply", "cmdstat_RL.APPLY"].map(|field| replica.info(field)).concat();
         assert!(calls.starts_with(&format!("calls={taken},")), "{taken} took something: {calls}");
-        // No replica shows an expiry that its own clock calls past.
+        // A replica hides expiries that are past by its clock.
         server.clock().set(primary.clock().now());
         assert_eq!(digests_of(replica, &expected), expected);
     }
     assert!(replicas[1].error("RL.CHECK api key0").starts_with("READONLY"));
-    primary.set(&facts);
+    primary.set(&append_only);
     primary.restart();
     let mut client = primary.connect();
     assert_eq!(all_digests(&mut client), expected);
@@ -241,7 +244,7 @@ fn replicas_and_files_need_no_policies() {
 }
 
 #[test]
-fn long_logs_in_two_places_survive_every_kind_of_restart() {
+fn a_policy_with_two_long_logs_survives_every_kind_of_restart() {
     let rdb = ["--dbfilename", "dump.rdb"];
     let file = |preamble| ["--appendonly", "yes", "--appendfsync", "no", "--aof-use-rdb-preamble", preamble];
     for settings in [&rdb[..], &file("yes"), &file("no")] {
@@ -250,14 +253,14 @@ fn long_logs_in_two_places_survive_every_kind_of_restart() {
         set(&mut client, "logs", "SLIDINGLOG 100000 1d FIXEDWINDOW 100000 3650d SLIDINGLOG 8000 2d");
         let script = "for i = 1, 5000 do redis.call('RL.CHECK', 'logs', KEYS[1], 'COST', i % 3 + 1, 'FORCE') end";
         client.eval::<()>(script, "key", &[]);
-        assert!(client.get::<i64>("MEMORY USAGE key") > 5_000, "there are no thousands of entries");
+        assert!(client.get::<i64>("MEMORY USAGE key") > 5_000, "the logs must have thousands of entries");
         let before = all_digests(&mut client);
         if settings == rdb {
             client.get::<()>("SAVE");
         } else {
             server.restart();
             let mut client = server.connect();
-            assert_eq!(all_digests(&mut client), before, "{settings:?}: facts");
+            assert_eq!(all_digests(&mut client), before, "{settings:?}: effects");
             client.get::<()>("BGREWRITEAOF");
             client.wait_for_files();
             assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
@@ -265,13 +268,13 @@ fn long_logs_in_two_places_survive_every_kind_of_restart() {
         server.restart();
         let mut client = server.connect();
         assert_eq!(all_digests(&mut client), before, "{settings:?}");
-        // What 5,000 requests cost was 10,001: the second log is full, and the others go on.
-        let told = ask(&mut client, "RL.CHECK logs key FORCE");
-        assert_eq!((told.0, left(&told)), (0, vec![89_998, 89_998, 0]));
+        // 5,000 requests cost 10,001: the second log is full, the other limits are not.
+        let reply = ask(&mut client, "RL.CHECK logs key FORCE");
+        assert_eq!((reply.0, remaining(&reply)), (0, vec![89_998, 89_998, 0]));
         if settings != rdb {
             let after = all_digests(&mut client);
             server.restart();
-            assert_eq!(all_digests(&mut server.connect()), after, "{settings:?}: rewritten and facts");
+            assert_eq!(all_digests(&mut server.connect()), after, "{settings:?}: rewritten and effects");
         }
     }
 }

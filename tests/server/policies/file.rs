@@ -1,4 +1,4 @@
-//! Policies in a file: it is the truth, as an ACL file is, and nobody else's business.
+//! The policy file: it takes the place of saved and replicated policies, like an ACL file.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 
 use crate::common::policies::{policies, set_policies};
-use crate::common::policy_file::{wait_for_looks, PolicyFile, NO_SUCH_FILE, REFUSED};
+use crate::common::policy_file::{wait_for_checks, PolicyFile, NO_SUCH_FILE, REJECTED};
 use crate::common::replicas::{attach, catch_up};
 use crate::common::{eventually, module, Server, START};
 
@@ -16,7 +16,7 @@ const LOGIN: &str = "login SLIDINGLOG 5 1m";
 const OTHER: &str = "other LEAKYBUCKET 7 7/d";
 
 #[test]
-fn a_file_has_a_policy_a_line() {
+fn a_file_has_one_policy_a_line() {
     let text = format!("# Policies\r\n\r\n{API} # for all\r\n\t login  slidinglog\t5 1m \n\n#{OTHER}");
     let file = PolicyFile::new(&text);
     let server = file.server(&[]);
@@ -25,7 +25,7 @@ fn a_file_has_a_policy_a_line() {
     assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 101")[0], Value::Int(0));
     assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 100")[0], Value::Int(1));
     assert_eq!(client.error("RL.CHECK other key"), "ERR unknown policy 'other': the policies are api, login");
-    // An empty one has none.
+    // An empty file has no policies.
     file.write("");
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
     assert_eq!(policies(&mut client), Vec::<String>::new());
@@ -34,11 +34,11 @@ fn a_file_has_a_policy_a_line() {
 }
 
 #[test]
-fn the_example_file_does_what_its_comments_say() {
+fn the_example_file_matches_its_comments() {
     let example = format!("{}/examples/policies.conf", env!("CARGO_MANIFEST_DIR"));
     let server = Server::with_clock(&["--ratelimit.policy-file", &example]);
     let mut client = server.connect();
-    // How many are let through at once, and after how many seconds the next one is.
+    // How many requests are allowed at once, and after how many seconds the next one is.
     for (policy, at_once, next_after) in [
         ("default", 10, 1),
         ("default-strict", 10, 60),
@@ -59,7 +59,7 @@ fn the_example_file_does_what_its_comments_say() {
         assert_eq!((burst[1], day[1]), (limit, daily), "{policy}");
     }
     let names: Vec<String> = client.get("RL.POLICY LIST");
-    assert_eq!(names.len(), 11, "all are looked at here, and the tokens of a language model below");
+    assert_eq!(names.len(), 11, "all policies are tested");
     let settled: (i64, i64, Vec<i64>, Vec<i64>) = client.get("RL.CHECK llm-tokens llm:42 COST 4000");
     assert_eq!((settled.0, settled.2[2], settled.3[2]), (1, 96_000, 1_996_000));
     let settled: (i64, i64, Vec<i64>, Vec<i64>) = client.get("RL.REFUND llm:42 1250");
@@ -67,12 +67,12 @@ fn the_example_file_does_what_its_comments_say() {
 }
 
 #[test]
-fn it_is_named_in_the_configuration_or_as_an_argument_of_the_module() {
+fn the_path_is_set_in_the_configuration_or_as_an_argument_of_the_module() {
     let file = PolicyFile::new(API);
     let configuration = file.folder.join("more.conf");
     fs::write(&configuration, format!("ratelimit.policy-file \"{}\"\n", file.path)).expect("written");
     let included = configuration.to_string_lossy();
-    // Arguments follow the module in the harness's command line.
+    // The test server passes arguments to the module.
     for settings in [file.setting(), ["--include", &included], ["policy-file", &file.path]] {
         let server = Server::start(&settings);
         let mut client = server.connect();
@@ -86,7 +86,7 @@ fn it_is_named_in_the_configuration_or_as_an_argument_of_the_module() {
         assert_eq!(fs::read_to_string(&file.path).expect("a text"), format!("{API}\n{LOGIN}\n"), "{settings:?}");
         file.write(API);
     }
-    // A path may be relative to the folder of the server.
+    // A path may be relative to the server's folder.
     let relative = ["--ratelimit.policy-file", "policies.conf", "--dir", file.folder.to_str().expect("a path")];
     assert_eq!(policies(&mut Server::start(&relative).connect()), [API]);
     let server = Server::start(&[]);
@@ -94,7 +94,7 @@ fn it_is_named_in_the_configuration_or_as_an_argument_of_the_module() {
 }
 
 #[test]
-fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
+fn a_server_does_not_start_with_an_invalid_or_missing_file() {
     let file = PolicyFile::new("");
     let reason = |arguments: &[&str]| Server::refuses_to_start(arguments, &[]);
     for (text, problem) in [
@@ -109,18 +109,18 @@ fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
         assert!(log.contains(&format!("redis-ratelimit cannot be loaded: {path}: {problem}")), "{problem}:\n{log}");
     }
     fs::remove_file(&file.path).expect("removed");
-    let refused = |problem: &str| {
+    let rejected = |problem: &str| {
         for settings in [file.setting(), ["policy-file", &file.path]] {
             let (log, path) = (reason(&settings), &file.path);
             assert!(log.contains(&format!("redis-ratelimit cannot be loaded: {path}: {problem}")), "{log}");
         }
     };
-    refused(NO_SUCH_FILE);
+    rejected(NO_SUCH_FILE);
     file.replace_by_pipe();
-    refused("not a regular file");
+    rejected("not a regular file");
     fs::remove_file(&file.path).expect("removed");
     fs::create_dir(&file.path).expect("a folder");
-    refused("not a regular file");
+    rejected("not a regular file");
     assert!(reason(&["policy-file"])
         .contains("redis-ratelimit cannot be loaded: the argument 'policy-file' requires a value"));
     let log = reason(&["policy-file", &file.path, "more"]);
@@ -128,7 +128,7 @@ fn a_server_does_not_start_with_a_file_that_is_not_as_it_should_be() {
 }
 
 #[test]
-fn a_running_server_that_refuses_the_file_goes_on_without_the_module() {
+fn a_running_server_works_on_if_the_module_rejects_the_file() {
     let file = PolicyFile::new("nonsense");
     let mut server = Server::without_module();
     let mut client = server.connect();
@@ -146,42 +146,42 @@ fn a_running_server_that_refuses_the_file_goes_on_without_the_module() {
 }
 
 #[test]
-fn a_change_is_noticed_and_a_bad_one_is_told_of_once() {
+fn a_change_is_noticed_and_an_invalid_file_is_logged_once() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
-    let mut comes = |expected: &[&str]| {
+    let mut expect = |expected: &[&str]| {
         eventually("the change is noticed", || policies(&mut client) == expected);
     };
     file.write(&[API, LOGIN].join("\n"));
-    comes(&[API, LOGIN]);
+    expect(&[API, LOGIN]);
     file.replace(LOGIN);
-    comes(&[LOGIN]);
+    expect(&[LOGIN]);
     // The same size, and an older file, are changes too.
     file.write(&LOGIN.replace('5', "6"));
-    comes(&["login SLIDINGLOG 6 1m"]);
+    expect(&["login SLIDINGLOG 6 1m"]);
     let old = file.folder.join("old");
     assert!(Command::new("touch").args(["-d", "2001-01-01"]).arg(&old).status().expect("a program").success());
     fs::rename(old, &file.path).expect("renamed");
-    comes(&[]);
+    expect(&[]);
     file.write(LOGIN);
-    comes(&[LOGIN]);
+    expect(&[LOGIN]);
 
     file.replace(&format!("{API}\n{OTHER} and more"));
-    eventually("it is refused", || server.log().contains(REFUSED));
+    eventually("the file is rejected", || server.log().contains(REJECTED));
     let mut client = server.connect();
-    wait_for_looks(&mut client);
+    wait_for_checks(&mut client);
     assert_eq!(policies(&mut client), [LOGIN]);
     file.write(OTHER);
     eventually("the change is noticed", || policies(&mut client) == [OTHER]);
     let log = server.log();
-    let problem = format!("{REFUSED}: {}: line 2: limit 2 is incomplete: expected ALGORITHM a b\n", file.path);
-    assert_eq!((log.matches(REFUSED).count(), log.matches(&problem).count()), (1, 1), "{log}");
+    let problem = format!("{REJECTED}: {}: line 2: limit 2 is incomplete: expected ALGORITHM a b\n", file.path);
+    assert_eq!((log.matches(REJECTED).count(), log.matches(&problem).count()), (1, 1), "{log}");
     assert_eq!(log.matches("redis-ratelimit: reloaded the policy file, 2 policies").count(), 1, "{log}");
 }
 
 #[test]
-fn policies_stay_when_the_file_goes() {
+fn policies_stay_when_the_file_is_removed() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
@@ -191,38 +191,40 @@ fn policies_stay_when_the_file_goes() {
         } else {
             file.replace_by_pipe();
         }
-        eventually("it is told", || server.log().contains(&format!("{REFUSED}: {}: {problem}", file.path)));
-        wait_for_looks(&mut client);
+        eventually("it is logged", || server.log().contains(&format!("{REJECTED}: {}: {problem}", file.path)));
+        wait_for_checks(&mut client);
         assert_eq!(policies(&mut client), [API]);
-        assert_eq!(server.log().matches(REFUSED).count(), 1 + number, "{}", server.log());
+        assert_eq!(server.log().matches(REJECTED).count(), 1 + number, "{}", server.log());
         let error = client.error("RL.POLICY LOAD");
         assert_eq!(error, format!("ERR {}: {problem}; the policies stay", file.path));
         file.replace(LOGIN);
-        eventually("it is back", || policies(&mut client) == [LOGIN]);
+        eventually("the file is read again", || policies(&mut client) == [LOGIN]);
         file.replace(API);
         eventually("it changes", || policies(&mut client) == [API]);
     }
 }
 
 #[test]
-fn a_file_that_was_gone_may_come_back_empty_or_as_it_was() {
+fn a_removed_file_may_come_back_empty_or_unchanged() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
-    let refusals = || server.log().matches(REFUSED).count();
-    // Whatever it could not be read for is forgotten once it can be.
+    let rejections = || server.log().matches(REJECTED).count();
+    // Once the file can be read, earlier problems do not matter.
     for (number, (text, expected)) in [("", &[][..]), (API, &[API]), (API, &[API]), ("", &[])].into_iter().enumerate() {
         fs::remove_file(&file.path).expect("removed");
-        eventually("it is missed", || refusals() == number + 1);
+        eventually("it is missed", || rejections() == number + 1);
         let changes = server.log().matches("reloaded the policy file").count();
         file.replace(text);
-        eventually("it is back", || server.log().matches("reloaded the policy file").count() == changes + 1);
+        eventually("the file is read again", || {
+            server.log().matches("reloaded the policy file").count() == changes + 1
+        });
         assert_eq!(policies(&mut client), expected);
     }
 }
 
 #[test]
-fn a_second_and_different_problem_is_told_too() {
+fn a_different_problem_is_logged_too() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let problems = [
@@ -239,29 +241,29 @@ fn a_second_and_different_problem_is_told_too() {
             "not a regular file" => file.replace_by_pipe(),
             _ => file.replace(text),
         }
-        let told = format!("{REFUSED}: {}: {problem}", file.path);
-        eventually(problem, || server.log().lines().filter(|line| line.contains(REFUSED)).count() == number + 1);
-        assert!(server.log().lines().rfind(|line| line.contains(REFUSED)).expect("a line").contains(&told));
+        let logged = format!("{REJECTED}: {}: {problem}", file.path);
+        eventually(problem, || server.log().lines().filter(|line| line.contains(REJECTED)).count() == number + 1);
+        assert!(server.log().lines().rfind(|line| line.contains(REJECTED)).expect("a line").contains(&logged));
         assert_eq!(policies(&mut server.connect()), [API]);
     }
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_for_a_while_is_read_when_it_can_be() {
+fn a_file_is_read_once_it_can_be_opened_again() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
-    // The three that every program begins with.
+    // Only the three standard streams.
     let before = limit_open_files(&server, 3);
     file.replace(LOGIN);
     assert!(client.error("RL.POLICY LOAD").contains("Too many open files"));
-    wait_for_looks(&mut client);
+    wait_for_checks(&mut client);
     assert_eq!(policies(&mut client), [API]);
     limit_open_files(&server, before);
     eventually("it is read", || policies(&mut client) == [LOGIN]);
 }
 
-/// Sets how many files the server may have open, and returns how many that were before.
+/// Sets the server's limit of open files, and returns the former limit.
 fn limit_open_files(server: &Server, count: u64) -> u64 {
     let pid = i32::try_from(server.pid()).expect("a process");
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -275,11 +277,11 @@ fn limit_open_files(server: &Server, count: u64) -> u64 {
 }
 
 #[test]
-fn a_problem_that_load_meets_first_is_logged_too() {
+fn a_problem_that_load_finds_first_is_logged_once() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
-    let told = || server.log().lines().filter(|line| line.contains(REFUSED)).map(str::to_owned).collect::<Vec<_>>();
+    let logged = || server.log().lines().filter(|line| line.contains(REJECTED)).map(str::to_owned).collect::<Vec<_>>();
     for (number, (text, problem)) in
         [("nonsense", "line 1: a policy requires at least one limit"), ("lo!gin", "line 1: invalid name")]
             .into_iter()
@@ -289,18 +291,18 @@ fn a_problem_that_load_meets_first_is_logged_too() {
         for _ in 0..2 {
             assert!(client.error("RL.POLICY LOAD").contains(problem));
         }
-        eventually(problem, || told().len() == number + 1);
-        assert!(told()[number].contains(problem), "{:?}", told());
-        // Once: it was told, however often it is read.
+        eventually(problem, || logged().len() == number + 1);
+        assert!(logged()[number].contains(problem), "{:?}", logged());
+        // Only once, however often the file is read.
         assert!(client.error("RL.POLICY LOAD").contains(problem));
-        wait_for_looks(&mut client);
-        assert_eq!(told().len(), number + 1, "{:?}", told());
+        wait_for_checks(&mut client);
+        assert_eq!(logged().len(), number + 1, "{:?}", logged());
     }
     assert_eq!(policies(&mut client), [API]);
 }
 
 #[test]
-fn a_file_that_is_empty_because_it_is_being_written_is_not_taken_for_whole() {
+fn a_file_that_is_empty_while_it_is_written_is_not_used() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
@@ -310,15 +312,15 @@ fn a_file_that_is_empty_because_it_is_being_written_is_not_taken_for_whole() {
     while start.elapsed() < Duration::from_millis(1_400) {
         seen.push(policies(&mut client));
     }
-    // On a machine that is so busy it may have been left alone for long enough.
+    // On a very busy machine the file may be unchanged for long enough.
     if start.elapsed() < Duration::from_millis(1_900) {
-        assert!(seen.iter().all(|seen| *seen == [API]), "a file without a text was taken for whole");
+        assert!(seen.iter().all(|seen| *seen == [API]), "an empty file must not be used at once");
     }
-    eventually("what stays empty is taken", || policies(&mut client).is_empty());
+    eventually("a file that stays empty is used", || policies(&mut client).is_empty());
 }
 
 #[test]
-fn it_is_looked_at_every_second_whatever_the_clock_does() {
+fn the_file_is_checked_every_second_whatever_the_clock_does() {
     let file = PolicyFile::new(API);
     let mut server = Server::with_clock(&file.setting());
     let mut client = server.connect();
@@ -332,13 +334,13 @@ fn it_is_looked_at_every_second_whatever_the_clock_does() {
             eventually("the change is noticed", || policies(&mut client) == [&*policy]);
             quickest = quickest.min(start.elapsed());
         }
-        // A busy machine may hold up some of them.
+        // A busy machine may delay some of them.
         assert!(quickest < Duration::from_secs(3), "only after {quickest:?} at {now}");
     }
 }
 
 #[test]
-fn load_reads_it_at_once_and_whole_or_not_at_all() {
+fn load_reads_the_file_at_once_and_entirely_or_not_at_all() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
@@ -355,11 +357,11 @@ fn load_reads_it_at_once_and_whole_or_not_at_all() {
         assert_eq!(error, format!("ERR {}: {problem}; the policies stay", file.path));
         assert_eq!(policies(&mut client), [LOGIN, OTHER]);
     }
-    // As large as it may be.
+    // The largest file.
     file.replace(&format!("{API}\n{}\n", "#".repeat((16 << 20) - API.len() - 2)));
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
     assert_eq!(policies(&mut client), [API]);
-    // What was set is gone when the file is read, even if the file is as it was.
+    // Policies that were set are gone once the file is read, even if it is unchanged.
     set_policies(&mut client, &[OTHER]);
     client.get::<()>("RL.POLICY DEL api");
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
@@ -367,35 +369,35 @@ fn load_reads_it_at_once_and_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_last_line_that_has_no_end_yet_is_not_taken_for_whole() {
+fn a_last_line_without_an_end_is_not_used_at_once() {
     let file = PolicyFile::new(API);
     let server = file.server(&[]);
     let mut client = server.connect();
-    let whole = "login SLIDINGLOG 5 10d";
+    let complete = "login SLIDINGLOG 5 10d";
     let mut tries = 0;
     loop {
         tries += 1;
         let start = Instant::now();
-        fs::write(&file.path, &whole[..whole.len() - 2]).expect("written");
+        fs::write(&file.path, &complete[..complete.len() - 2]).expect("written");
         let mut seen = Vec::new();
         while start.elapsed() < Duration::from_millis(1_400) {
             seen.push(policies(&mut client));
         }
-        file.write(whole);
-        // On a machine that is so busy it may have been left alone for long enough.
+        file.write(complete);
+        // On a very busy machine the file may be unchanged for long enough.
         if start.elapsed() < Duration::from_millis(1_900) {
-            assert!(seen.iter().all(|seen| *seen != ["login SLIDINGLOG 5 1"]), "a part was taken for the whole");
+            assert!(seen.iter().all(|seen| *seen != ["login SLIDINGLOG 5 1"]), "a partial line must not be used");
             break;
         }
         assert!(tries < 20, "too busy");
     }
-    eventually("the whole is taken", || policies(&mut client) == [whole]);
+    eventually("the complete line is used", || policies(&mut client) == [complete]);
     fs::write(&file.path, LOGIN).expect("written");
-    eventually("what stays without an end is taken too", || policies(&mut client) == [LOGIN]);
+    eventually("a line that stays without an end is used too", || policies(&mut client) == [LOGIN]);
 }
 
 #[test]
-fn what_was_saved_as_data_does_not_count() {
+fn with_a_file_saved_policies_are_ignored() {
     for appendonly in ["no", "yes"] {
         let settings = ["--appendonly", appendonly, "--aof-use-rdb-preamble", "no"];
         let mut server = Server::start(&settings);
@@ -417,7 +419,7 @@ fn what_was_saved_as_data_does_not_count() {
 }
 
 #[test]
-fn nothing_of_it_is_saved_as_data() {
+fn with_a_file_policies_are_not_saved() {
     for preamble in ["yes", "no"] {
         let file = PolicyFile::new(API);
         let settings = ["--appendonly", "yes", "--aof-use-rdb-preamble", preamble];
@@ -441,20 +443,20 @@ fn nothing_of_it_is_saved_as_data() {
             }
             server.set(&[&file.setting(), &settings[..]].concat());
             server.restart();
-            assert_eq!(policies(&mut server.connect()), [API], "what was set was for that server");
+            assert_eq!(policies(&mut server.connect()), [API], "policies that were set are not saved");
         }
     }
 }
 
 #[test]
-fn neither_primary_nor_replica_tells_the_other() {
+fn with_a_file_policies_are_not_replicated() {
     let file = PolicyFile::new(API);
     for load in ["disabled", "swapdb"] {
         let in_a_file = file.server(&["--repl-diskless-load", load, "--repl-diskless-sync-delay", "0"]);
         let as_data = Server::start(&["--repl-diskless-load", load, "--repl-diskless-sync-delay", "0"]);
         let (mut ours, mut theirs) = (in_a_file.connect(), as_data.connect());
         set_policies(&mut theirs, &[LOGIN]);
-        // A replica with a file: nothing by the sync, nothing later.
+        // A replica with a file gets no policies, by the sync or later.
         attach(&in_a_file, &as_data);
         assert_eq!(policies(&mut ours), [API], "load {load}");
         for command in ["MULTI", "RL.POLICY SET api FIXEDWINDOW 1 1h", "RL.POLICY DEL api", "SET key value", "EXEC"] {
@@ -465,7 +467,7 @@ fn neither_primary_nor_replica_tells_the_other() {
         assert_eq!(ours.get::<i64>("EXISTS key"), 1);
         assert_eq!(policies(&mut ours), [API], "load {load}");
         assert!(ours.error("RL.POLICY DEL api").starts_with("READONLY"));
-        // A primary with a file: by the sync, whatever its replica had goes, and nothing comes then or later.
+        // The replica of a primary with a file loses its policies by the sync, and gets none.
         ours.get::<()>("REPLICAOF NO ONE");
         let fresh = Server::start(&["--repl-diskless-load", load]);
         set_policies(&mut fresh.connect(), &[OTHER]);

@@ -1,4 +1,4 @@
-//! Policies as data of the server: how they are set, and that replicas have them. Files are in `persistence.rs`.
+//! Policies as data of the server: `RL.POLICY` and replication. `persistence.rs` tests their files.
 
 mod file;
 mod persistence;
@@ -18,14 +18,14 @@ const OTHER: &str = "other LEAKYBUCKET 7 7/d";
 const SYNC_AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
 
 #[test]
-fn each_subcommand_replies_as_promised() {
+fn each_subcommand_replies_as_documented() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     assert_eq!(client.call("RL.POLICY LIST").expect("a reply"), Value::Array(vec![]));
     assert_eq!(client.call("RL.POLICY GET api").expect("a reply"), Value::Nil);
     assert_eq!(client.get::<i64>("RL.POLICY DEL api"), 0);
     assert_eq!(client.call("RL.POLICY SET b FIXEDWINDOW 1000 1d").expect("a reply"), Value::Okay);
-    // Subcommands and algorithms in any case; parameters stay as they were written, and names differ by case.
+    // Subcommands and algorithms are case-insensitive, names are not. Parameters are kept as they are written.
     set_policies(&mut client, &["B slidingLOG 010 0.50 leakybucket 7 100/m", "a-b_c.d:e/f9 SlidingCounter 1 60"]);
     assert_eq!(client.get::<Vec<String>>("rl.policy list"), ["B", "a-b_c.d:e/f9", "b"]);
     let words: Vec<String> = client.get("rl.policy gEt B");
@@ -37,7 +37,7 @@ fn each_subcommand_replies_as_promised() {
     for subcommand in ["SET <name> <ALGORITHM>", "GET <name>", "DEL <name>", "LIST", "LOAD", "SAVE", "HELP"] {
         assert!(help.iter().any(|line| line.starts_with(subcommand)), "{subcommand} in {help:?}");
     }
-    // As long and as many as may be.
+    // The longest name and the most limits.
     let long = format!("{} {}", "n".repeat(128), ["FIXEDWINDOW 5 1d"; 128].join(" "));
     set_policies(&mut client, &[&long]);
     assert_eq!(policies(&mut client)[2], long);
@@ -104,12 +104,12 @@ fn every_error_says_what_is_wrong_and_changes_nothing() {
 }
 
 #[test]
-fn the_next_request_follows_what_was_set() {
+fn the_next_request_uses_the_new_policy() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let allowed = |client: &mut Client| {
-        let told: Vec<Value> = client.get("RL.CHECK policy key");
-        (told[0] == Value::Int(1), told.len() - 2)
+        let reply: Vec<Value> = client.get("RL.CHECK policy key");
+        (reply[0] == Value::Int(1), reply.len() - 2)
     };
     assert!(client.error("RL.CHECK policy key").starts_with("ERR unknown policy 'policy': no policies are defined"));
     set_policies(&mut client, &["policy SLIDINGLOG 1 1d"]);
@@ -121,7 +121,7 @@ fn the_next_request_follows_what_was_set() {
 }
 
 #[test]
-fn replicas_follow_and_one_that_is_promoted_has_them() {
+fn replicas_follow_and_a_promoted_replica_has_the_policies() {
     let [primary, replica, chained] = [(); 3].map(|()| Server::start(&SYNC_AT_ONCE));
     let mut client = primary.connect();
     let mut replicas = [attach(&replica, &primary), attach(&chained, &replica)];
@@ -140,13 +140,13 @@ fn replicas_follow_and_one_that_is_promoted_has_them() {
     promoted.get::<()>("REPLICAOF NO ONE");
     assert_eq!(policies(promoted), [API, LOGIN]);
     assert_eq!(promoted.get::<Vec<Value>>("RL.CHECK login key")[0], Value::Int(1));
-    // Whoever followed it still does.
+    // The chained replica still follows it.
     set_policies(promoted, &[OTHER]);
-    eventually("the other arrives", || policies(last) == [API, LOGIN, OTHER]);
+    eventually("the new policy arrives", || policies(last) == [API, LOGIN, OTHER]);
 }
 
 #[test]
-fn transactions_and_scripts_are_followed() {
+fn transactions_and_scripts_are_replicated() {
     let primary = Server::start(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
     let mut replica = Server::start(&["--appendonly", "yes"]);
     let mut client = primary.connect();
@@ -183,7 +183,7 @@ fn a_full_sync_replaces_what_the_replica_had() {
 }
 
 #[test]
-fn what_arrives_while_data_is_still_served_counts_once_it_is_complete() {
+fn a_sync_with_swapdb_replaces_policies_once_it_is_complete() {
     for complete in [true, false] {
         let small_backlog = ["--repl-backlog-size", "16kb", "--repl-diskless-sync", "yes", "--rdbcompression", "no"];
         let mut primary = Server::start(&[&small_backlog[..], &SYNC_AT_ONCE].concat());
@@ -192,18 +192,18 @@ fn what_arrives_while_data_is_still_served_counts_once_it_is_complete() {
         let mut client = primary.connect();
         set_policies(&mut client, &[OTHER]);
         let mut follower = attach(&replica, &primary);
-        // The same history, of which it misses more than the backlog holds: its own data is served while it loads.
+        // It misses more than the backlog holds, but has the same history, so its own data is served while it loads.
         follower.get::<()>("REPLICAOF 127.0.0.1 1");
         eventually("the replica is gone", || client.info("connected_slaves") == "0");
         client.get::<()>("RL.POLICY DEL other");
         set_policies(&mut client, &[API, LOGIN]);
         client.get::<()>(&format!("SET large {}", "x".repeat(100_000)));
-        // More than fits between the two of them.
+        // More than the buffers of the connection hold.
         client.get::<()>("DEBUG POPULATE 2000 key 10000");
         follower.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
         eventually("it loads", || follower.info("async_loading") == "1");
         assert_eq!(policies(&mut follower), [OTHER]);
-        assert_eq!(follower.info("async_loading"), "1", "it was to load still");
+        assert_eq!(follower.info("async_loading"), "1", "the replica must still be loading");
         if complete {
             follower.get::<()>("CONFIG SET key-load-delay 0");
             eventually("it is attached", || follower.info("master_link_status") == "up");
@@ -219,7 +219,7 @@ fn what_arrives_while_data_is_still_served_counts_once_it_is_complete() {
 }
 
 #[test]
-fn it_is_for_administrators() {
+fn rl_policy_is_for_administrators() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     set_policies(&mut client, &[LOGIN]);
@@ -233,22 +233,22 @@ fn it_is_for_administrators() {
     }
     assert_eq!(policies(&mut client), [LOGIN]);
 
-    let mut told = |name: &str, place: usize| {
+    let mut info_words = |name: &str, place: usize| {
         let info: Vec<Vec<Value>> = client.get(&format!("COMMAND INFO {name}"));
         let mut words: Vec<String> = redis::from_redis_value(info[0][place].clone()).expect("words");
         words.sort();
         words
     };
     for name in ["RL.POLICY", "RL.POLICY|SET", "RL.POLICY|GET", "RL.POLICY|DEL", "RL.POLICY|LIST", "RL.POLICY|LOAD"] {
-        assert!(told(name, 2).contains(&"admin".to_owned()), "{name}");
-        assert_eq!(told(name, 2).contains(&"write".to_owned()), name.ends_with("SET") || name.ends_with("DEL"));
+        assert!(info_words(name, 2).contains(&"admin".to_owned()), "{name}");
+        assert_eq!(info_words(name, 2).contains(&"write".to_owned()), name.ends_with("SET") || name.ends_with("DEL"));
     }
-    if told("RL.POLICY", 6).is_empty() {
-        assert!(client.info("redis_version").starts_with("7.0"), "only Redis 7.0 has none for modules");
+    if info_words("RL.POLICY", 6).is_empty() {
+        assert!(client.info("redis_version").starts_with("7.0"), "only Redis 7.0 has no categories for modules");
         return;
     }
-    assert_eq!(told("RL.POLICY|SET", 6), ["@admin", "@dangerous", "@write"]);
-    assert_eq!(told("RL.POLICY|GET", 6), ["@admin", "@dangerous"]);
+    assert_eq!(info_words("RL.POLICY|SET", 6), ["@admin", "@dangerous", "@write"]);
+    assert_eq!(info_words("RL.POLICY|GET", 6), ["@admin", "@dangerous"]);
     client.get::<()>("ACL SETUSER careful on nopass ~* +@all -@dangerous");
     app.get::<()>("AUTH careful x");
     assert!(app.error("RL.POLICY SET login SLIDINGLOG 6 1m").starts_with("NOPERM"));
@@ -256,7 +256,7 @@ fn it_is_for_administrators() {
 }
 
 #[test]
-fn in_a_cluster_each_primary_has_its_own() {
+fn in_a_cluster_each_primary_has_its_own_policies() {
     let cluster = Cluster::start(2, true);
     let mut nodes = cluster.connect();
     set_policies(&mut nodes[0], &[API, LOGIN]);

@@ -1,18 +1,18 @@
-//! Policies as data of the server: snapshots and append-only files bring them back.
+//! Policies as data of the server: snapshots and append-only files restore them.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::common::policies::{policies, set_policies};
 use crate::common::replicas::{attach, catch_up};
-use crate::common::{eventually, facts_file, Server, START};
+use crate::common::{effects_file, eventually, Server, START};
 
 const API: &str = "api TOKENBUCKET 100 10/s FIXEDWINDOW 1000 1d";
 const LOGIN: &str = "login SLIDINGLOG 5 1m";
 const OTHER: &str = "other LEAKYBUCKET 7 7/d";
 
 #[test]
-fn a_snapshot_brings_them_back_and_emptying_the_server_keeps_them() {
+fn a_snapshot_restores_policies_and_flushall_keeps_them() {
     let mut server = Server::start(&["--dbfilename", "dump.rdb"]);
     let mut client = server.connect();
     set_policies(&mut client, &[API, LOGIN, OTHER]);
@@ -27,7 +27,7 @@ fn a_snapshot_brings_them_back_and_emptying_the_server_keeps_them() {
     assert_eq!(policies(&mut server.connect()), [API, LOGIN]);
 }
 
-/// Nothing that was merely asked of the server, and nothing that had no effect, is in its files.
+/// Checks that commands without effect on data are not in the append-only file.
 fn assert_only_data_is_logged(server: &Server) {
     for file in fs::read_dir(server.folder().join("appendonlydir")).expect("files") {
         let text = fs::read(file.expect("a file").path()).expect("bytes").to_ascii_uppercase();
@@ -37,7 +37,7 @@ fn assert_only_data_is_logged(server: &Server) {
 }
 
 #[test]
-fn the_append_only_file_brings_them_back_before_and_after_a_rewrite() {
+fn the_append_only_file_restores_policies_before_and_after_a_rewrite() {
     for (preamble, keys) in [("yes", true), ("yes", false), ("no", true), ("no", false)] {
         let mut server = Server::start(&["--appendonly", "yes", "--aof-use-rdb-preamble", preamble]);
         let mut client = server.connect();
@@ -71,9 +71,9 @@ fn the_append_only_file_brings_them_back_before_and_after_a_rewrite() {
 }
 
 #[test]
-fn rewrites_that_nobody_asked_for_keep_them() {
+fn automatic_rewrites_keep_policies() {
     for preamble in ["yes", "no"] {
-        // The one with which the file begins, then one because it has grown.
+        // First the rewrite that starts the file, then one because the file has grown.
         let mut server = Server::start(&["--aof-use-rdb-preamble", preamble]);
         let mut client = server.connect();
         set_policies(&mut client, &[API, OTHER]);
@@ -97,7 +97,7 @@ fn rewrites_that_nobody_asked_for_keep_them() {
 }
 
 #[test]
-fn what_changes_during_a_rewrite_is_kept() {
+fn changes_during_a_rewrite_are_kept() {
     for preamble in ["yes", "no"] {
         let mut server = Server::start(&["--appendonly", "yes", "--aof-use-rdb-preamble", preamble]);
         let mut client = server.connect();
@@ -107,7 +107,7 @@ fn what_changes_during_a_rewrite_is_kept() {
         client.get::<()>("BGREWRITEAOF");
         set_policies(&mut client, &[API, "new FIXEDWINDOW 1 1d"]);
         client.get::<()>("RL.POLICY DEL other");
-        assert_eq!(client.info("aof_rewrite_in_progress"), "1", "it was to be under way");
+        assert_eq!(client.info("aof_rewrite_in_progress"), "1", "the rewrite must still run");
         client.wait_for_files();
         server.restart();
         let after = policies(&mut server.connect());
@@ -116,7 +116,7 @@ fn what_changes_during_a_rewrite_is_kept() {
 }
 
 #[test]
-fn a_file_is_not_rewritten_without_them_while_writes_are_paused() {
+fn a_rewrite_fails_while_writes_are_paused_and_keeps_policies() {
     for crash in [false, true] {
         let mut server =
             Server::start(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no", "--appendfsync", "always"]);
@@ -139,33 +139,35 @@ fn a_file_is_not_rewritten_without_them_while_writes_are_paused() {
 }
 
 #[test]
-fn what_could_not_be_written_during_a_pause_is_written_after_it_whatever_the_clock_did() {
-    for turned_back_by in [0, 3_600_000_000] {
+fn policies_that_cannot_be_written_during_a_pause_are_written_after_it() {
+    for step_back in [0, 3_600_000_000] {
         let mut server = Server::with_clock(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
         server.clock().run_from(START);
         let mut client = server.connect();
         set_policies(&mut client, &[API, LOGIN]);
-        // The pause begins after the fork, and before anything else is done.
+        // The pause begins right after the fork.
         let mut pipeline = redis::pipe();
         pipeline.cmd("BGREWRITEAOF").cmd("CLIENT").arg("PAUSE").arg("600000").arg("WRITE");
         client.pipeline(&pipeline.get_packed_pipeline(), 2);
         client.wait_for_files();
         assert_eq!(client.info("aof_last_bgrewrite_status"), "ok");
-        // Longer than it takes to try.
+        // Longer than the interval of attempts.
         let start = Instant::now();
         eventually("time passes", || start.elapsed() > Duration::from_secs(1));
         assert!(server.is_running());
-        assert_eq!(fs::read(facts_file(&server)).expect("bytes"), b"", "nothing may be written now");
-        server.clock().run_from(START - turned_back_by);
+        assert_eq!(fs::read(effects_file(&server)).expect("bytes"), b"", "nothing is written during the pause");
+        server.clock().run_from(START - step_back);
         client.get::<()>("CLIENT UNPAUSE");
-        eventually("they are written", || fs::read_to_string(facts_file(&server)).expect("text").contains("login"));
+        eventually("the policies are written", || {
+            fs::read_to_string(effects_file(&server)).expect("text").contains("login")
+        });
         server.restart();
         assert_eq!(policies(&mut server.connect()), [API, LOGIN]);
     }
 }
 
 #[test]
-fn with_a_preamble_files_are_rewritten_at_any_time() {
+fn with_a_preamble_a_rewrite_works_during_a_pause() {
     let mut server = Server::start(&["--appendonly", "yes"]);
     let mut client = server.connect();
     set_policies(&mut client, &[API, LOGIN]);
@@ -178,12 +180,12 @@ fn with_a_preamble_files_are_rewritten_at_any_time() {
 }
 
 #[test]
-fn a_replica_with_a_file_of_its_own_keeps_them() {
+fn a_replica_with_an_append_only_file_keeps_policies() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let mut replica = Server::start(&["--appendonly", "yes", "--aof-use-rdb-preamble", "no"]);
     let mut client = primary.connect();
     set_policies(&mut client, &[API]);
-    // After a sync it rewrites the file by itself.
+    // After a sync it rewrites the file.
     attach(&replica, &primary).wait_for_files();
     replica.restart();
     assert_eq!(policies(&mut replica.connect()), [API]);
@@ -193,7 +195,7 @@ fn a_replica_with_a_file_of_its_own_keeps_them() {
     follower.wait_for_files();
     follower.get::<()>("BGREWRITEAOF");
     follower.wait_for_files();
-    // What it wrote is for the file alone: it is still where its primary is.
+    // The rewrite does not move the replication offset.
     set_policies(&mut client, &[OTHER]);
     catch_up(&mut client, &mut follower);
     assert_eq!(follower.info("master_link_status"), "up");
@@ -207,7 +209,7 @@ fn a_snapshot_without_policies_does_not_need_the_module() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     if client.info("redis_version").starts_with("7.0.") && client.valkey_version().is_none() {
-        eprintln!("skipped: Redis 7.0 writes a record of every module that keeps anything outside its keys");
+        eprintln!("skipped: Redis 7.0 writes a record for every module with auxiliary data");
         return;
     }
     let mut plain = Server::without_module();
@@ -222,7 +224,7 @@ fn a_snapshot_without_policies_does_not_need_the_module() {
 }
 
 #[test]
-fn damaged_policies_in_a_snapshot_are_refused_with_a_line_in_the_log() {
+fn damaged_policies_in_a_snapshot_are_rejected_with_a_line_in_the_log() {
     let mut server = Server::start(&["--rdbchecksum", "no", "--rdbcompression", "no"]);
     let mut client = server.connect();
     set_policies(&mut client, &[API, LOGIN]);
@@ -232,7 +234,7 @@ fn damaged_policies_in_a_snapshot_are_refused_with_a_line_in_the_log() {
     let word = bytes.windows(10).position(|word| word == b"SLIDINGLOG").expect("a word of the second line");
     bytes[word] = b'X';
     fs::write(&file, &bytes).expect("written");
-    assert!(!server.try_restart(), "a damaged snapshot was loaded");
+    assert!(!server.try_restart(), "a damaged snapshot must not load");
     let line = "cannot load the policies of ratelimit: line 2: limit 1: unknown algorithm 'XLIDINGLOG'";
     assert!(server.log().contains(line), "{}", server.log());
 }

@@ -1,6 +1,6 @@
-//! Nothing is sent as long as nobody listens, and whoever begins to listen misses nothing.
+//! Effects are not built without a consumer, and a new consumer misses none.
 //!
-//! In every test the server first serves requests that nobody listens to, so that it knows that there is nobody.
+//! In every test the server first serves requests without a consumer, so that it knows that there is none.
 
 use std::thread;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::common::replicas::{attach, catch_up, digests_of};
 use crate::common::traffic::all_digests;
 use crate::common::{eventually, Client, Server};
 
-/// Settings with which a replica can go on where it was: there is room for all that it misses, and no ping comes between.
+/// Options for partial resyncs: the backlog holds everything that a replica misses, and there are no pings.
 const PARTIAL_RESYNC: [&str; 6] =
     ["--repl-backlog-size", "64mb", "--repl-ping-replica-period", "3600", "--repl-diskless-sync-delay", "0"];
 
-/// Sends requests all the while that `meanwhile` runs, and before and after it.
+/// Sends requests before, during and after `meanwhile`.
 fn under_traffic<T>(server: &Server, meanwhile: impl FnOnce() -> T) -> T {
     requests(&mut server.connect(), 200);
     let result = under_load(server, 1, |_| |client: &mut Client| requests(client, 20), meanwhile);
@@ -40,7 +40,7 @@ fn assert_follows(primary: &Server, follower: &mut Client) {
 }
 
 #[test]
-fn a_replica_that_attaches_amid_traffic_misses_nothing() {
+fn a_replica_that_attaches_under_traffic_misses_nothing() {
     for settings in [["--repl-diskless-sync", "no"], ["--repl-diskless-sync-delay", "0"]] {
         let primary = Server::start(&settings);
         let replica = Server::start(&[]);
@@ -56,13 +56,13 @@ fn a_replica_that_attaches_during_another_save_misses_nothing() {
     let mut client = primary.connect();
     requests(&mut client, 4);
     let mut follower = under_traffic(&primary, || {
-        // The save that is under way, slowed down, is none for replicas: what is served after it began is not in it.
+        // The running save, slowed down, is not for replicas: it lacks the requests since its start.
         client.get::<()>("CONFIG SET rdb-key-save-delay 700000");
         client.get::<()>("BGSAVE");
         let mut follower = replica.connect();
         follower.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
         eventually("the replica waits", || client.info("connected_slaves") == "1");
-        assert_eq!(client.info("rdb_bgsave_in_progress"), "1", "it was to attach during that save");
+        assert_eq!(client.info("rdb_bgsave_in_progress"), "1", "the replica must attach during that save");
         client.get::<()>("CONFIG SET rdb-key-save-delay 0");
         eventually("the replica is attached", || follower.info("master_link_status") == "up");
         follower
@@ -76,13 +76,13 @@ fn a_replica_that_comes_back_misses_nothing() {
     let replica = Server::start(&[]);
     requests(&mut primary.connect(), 10);
     let mut follower = attach(&replica, &primary);
-    // Cut off, it is no replica any more; what it misses is in the backlog.
+    // The replica is disconnected; the backlog has what it misses.
     let mut client = primary.connect();
     follower.get::<()>("REPLICAOF 127.0.0.1 1");
     eventually("the replica is gone", || client.info("connected_slaves") == "0");
     let full_syncs = client.info("sync_full");
     under_traffic(&primary, || attach(&replica, &primary));
-    assert_eq!(client.info("sync_full"), full_syncs, "it was to go on where it was");
+    assert_eq!(client.info("sync_full"), full_syncs, "no full sync is needed");
     assert_follows(&primary, &mut follower);
 }
 
@@ -94,16 +94,16 @@ fn a_primary_that_was_a_replica_misses_nothing() {
     let mut promoted = attach(&second, &first);
     catch_up(&mut first.connect(), &mut promoted);
     promoted.get::<()>("REPLICAOF NO ONE");
-    // The old primary follows the new one, from where both were.
+    // The old primary follows the new one by a partial resync.
     let mut follower = under_traffic(&second, || attach(&first, &second));
-    assert_eq!(promoted.info("sync_full"), "0", "it was to go on where it was");
+    assert_eq!(promoted.info("sync_full"), "0", "no full sync is needed");
     assert_follows(&second, &mut follower);
 }
 
 #[test]
 fn an_append_only_file_that_is_switched_on_misses_nothing() {
     let switched_on = ["CONFIG SET appendonly yes"];
-    // In a transaction, and beside another child, the server puts the first rewrite off.
+    // In a transaction, and while another child runs, the server postpones the first rewrite.
     let in_a_transaction =
         ["MULTI", "RL.SLIDINGLOG log0 1000000 1d", switched_on[0], "RL.SLIDINGLOG log0 1000000 1d", "EXEC"];
     let beside_a_save = ["CONFIG SET rdb-key-save-delay 20000", "BGSAVE", switched_on[0]];
@@ -126,7 +126,7 @@ fn an_append_only_file_that_is_switched_on_misses_nothing() {
 }
 
 #[test]
-fn save_points_count_what_was_taken_and_nothing_else() {
+fn save_points_count_changes_and_no_denials() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let changes = |client: &mut Client| client.info("rdb_changes_since_last_save");
@@ -138,7 +138,7 @@ fn save_points_count_what_was_taken_and_nothing_else() {
     assert_eq!(changes(&mut client), "30");
     client.limit("RL.SLIDINGLOG log0 1000000 1d COST 1000001 FORCE");
     assert_eq!(changes(&mut client), "31");
-    // And they bring about a save.
+    // Changes trigger a save.
     client.call_bytes(&[b"CONFIG", b"SET", b"save", b"1 32"]).expect("a save point");
     thread::sleep(Duration::from_millis(1_100));
     assert_eq!(changes(&mut client), "31");

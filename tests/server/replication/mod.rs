@@ -1,4 +1,4 @@
-//! Replicas follow the primary bit for bit, whatever their clocks say.
+//! Replicas equal their primary bit for bit, whatever their clocks.
 
 mod consumers;
 
@@ -11,7 +11,7 @@ fn a_replica_has_the_same_digests_after_mixed_traffic() {
     let mut primary = Server::with_clock(&["--repl-diskless-sync-delay", "0"]);
     let mut client = primary.connect();
     send(&mut primary, &mut client, 1_000);
-    // One with the same clock, one an hour behind, one years ahead behind another replica.
+    // A replica with the same clock, one an hour behind, and a chained one years ahead.
     let mut same = Server::with_clock(&["--repl-diskless-sync-delay", "0"]);
     let mut behind = Server::with_clock(&["--appendonly", "yes"]);
     let mut ahead = Server::with_clock(&[]);
@@ -29,17 +29,16 @@ fn a_replica_has_the_same_digests_after_mixed_traffic() {
     for replica in &mut replicas[..2] {
         assert_eq!(digests_of(replica, &expected), expected);
     }
-    // A replica writes an append-only file of its own, and comes back from it.
+    // A replica restarts from its own append-only file.
     behind.restart();
     assert_eq!(digests_of(&mut behind.connect(), &expected), expected);
-    // A replica shows no expiry of keys that have expired by its own clock, but they are all there: only a primary
-    // decides to drop them.
-    let held = |digests: Vec<Digest>| digests.into_iter().map(|(key, (value, _))| (key, value)).collect::<Vec<_>>();
-    assert_eq!(held(digests_of(&mut replicas[2], &expected)), held(expected));
+    // A replica hides the expiry of keys that have expired by its clock, but has them all: only a primary deletes them.
+    let values = |digests: Vec<Digest>| digests.into_iter().map(|(key, (value, _))| (key, value)).collect::<Vec<_>>();
+    assert_eq!(values(digests_of(&mut replicas[2], &expected)), values(expected));
 }
 
 #[test]
-fn replicas_are_told_of_what_was_taken_and_of_nothing_else() {
+fn replicas_receive_effects_and_no_denials() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&[]);
     let mut client = primary.connect();
@@ -48,7 +47,7 @@ fn replicas_are_told_of_what_was_taken_and_of_nothing_else() {
     for _ in 0..3 {
         assert_eq!(client.limit("RL.FIXEDWINDOW key 3 10w")[0], 1);
     }
-    eventually("three facts arrive", || {
+    eventually("three effects arrive", || {
         applied(&mut follower) || follower.info("cmdstat_RL.APPLY").contains("calls=3,")
     });
     let offset = client.number("master_repl_offset");
@@ -56,24 +55,24 @@ fn replicas_are_told_of_what_was_taken_and_of_nothing_else() {
         assert_eq!(client.limit("RL.FIXEDWINDOW key 3 10w")[0], 0);
         assert_eq!(client.limit("RL.FIXEDWINDOW other 3 10w COST 4")[3], -1);
     }
-    // Pings of the primary move the offset too, but by 14 bytes once in ten seconds, not by twenty facts.
+    // Pings of the primary also move the offset, by 14 bytes every ten seconds.
     let moved = client.number("master_repl_offset") - offset;
     assert!(moved <= 5 * 14, "denials sent {moved} bytes");
 }
 
 #[test]
-fn a_replica_takes_no_requests() {
+fn a_replica_rejects_requests() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&[]);
     let mut follower = attach(&replica, &primary);
     for command in ["TOKENBUCKET", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGLOG", "SLIDINGCOUNTER"] {
         assert!(follower.error(&format!("RL.{command} key 10 10")).starts_with("READONLY"));
     }
-    assert!(follower.error("RL.APPLY key fact").starts_with("READONLY"));
+    assert!(follower.error("RL.APPLY key effect").starts_with("READONLY"));
 }
 
 #[test]
-fn transactions_and_scripts_replicate_facts() {
+fn transactions_and_scripts_replicate_effects() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&[]);
     let mut client = primary.connect();
@@ -91,25 +90,25 @@ fn transactions_and_scripts_replicate_facts() {
 }
 
 #[test]
-fn those_who_watch_a_key_on_a_replica_are_told() {
+fn watch_on_a_replica_fails_after_changes_only() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&["--repl-diskless-load", "swapdb"]);
     let mut client = primary.connect();
     client.limit("RL.SLIDINGLOG log 10 1d");
     let mut follower = attach(&replica, &primary);
     assert!(!replica.log().contains("modules that are not aware of async replication"), "{}", replica.log());
-    for (command, told) in [("RL.SLIDINGLOG log 10 1d COST 11", false), ("RL.SLIDINGLOG log 10 1d", true)] {
+    for (command, changes) in [("RL.SLIDINGLOG log 10 1d COST 11", false), ("RL.SLIDINGLOG log 10 1d", true)] {
         follower.get::<()>("WATCH log");
         client.limit(command);
         catch_up(&mut client, &mut follower);
         follower.get::<()>("MULTI");
         follower.get::<()>("PING");
-        assert_eq!(follower.get::<Option<Vec<String>>>("EXEC").is_none(), told, "{command}");
+        assert_eq!(follower.get::<Option<Vec<String>>>("EXEC").is_none(), changes, "{command}");
     }
 }
 
 #[test]
-fn a_promoted_replica_goes_on_where_the_primary_was() {
+fn a_promoted_replica_continues_with_the_primarys_state() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&[]);
     let mut client = primary.connect();
@@ -123,7 +122,7 @@ fn a_promoted_replica_goes_on_where_the_primary_was() {
 }
 
 #[test]
-fn a_client_can_wait_for_replicas_and_a_primary_can_ask_for_them() {
+fn wait_and_min_replicas_to_write_work() {
     let primary = Server::start(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start(&[]);
     let mut client = primary.connect();

@@ -1,5 +1,5 @@
-//! How many keys there are, and what logs take, is told exactly: whatever is done to keys, `RL.STATS` says what one finds
-//! by looking at all of them.
+//! The number of keys and the memory of logs in `RL.STATS` are exact: they equal those of a scan of all keys, whatever
+//! happens to keys.
 
 use std::thread;
 
@@ -9,7 +9,7 @@ use redis_ratelimit::replication::effect::recreate;
 use redis_ratelimit::replication::{EffectBytes, PolicyEffectBytes};
 
 use crate::common::dump::{damaged, with_checksum};
-use crate::common::live_keys::{assert_exact, found, told, Live};
+use crate::common::live_keys::{assert_exact, found, reported, Live};
 use crate::common::long_log::make_million;
 use crate::common::multi::SLOW;
 use crate::common::replicas::{attach, catch_up};
@@ -22,8 +22,8 @@ const POLICIES: [&str; 3] = [
     "RL.POLICY SET logs SLIDINGLOG 500 1d SLIDINGLOG 500 2d",
 ];
 
-/// Makes keys of all kinds: two of each algorithm, two under a policy and one under another, two by a request to several
-/// limits, and one as redis-cell does.
+/// Creates keys of all kinds: two of each algorithm, two with a policy and one with another, two by `RL.ALL`, and one
+/// by `CL.THROTTLE`.
 fn make(client: &mut Client) {
     for policy in POLICIES {
         client.get::<()>(policy);
@@ -42,7 +42,7 @@ fn make(client: &mut Client) {
     client.get::<()>("CL.THROTTLE cell 15 30 86400");
 }
 
-/// What is done, and how many keys there are afterwards.
+/// A description, commands, and the number of keys after them.
 type Step = (&'static str, &'static [&'static str], i64);
 
 const STEPS: [Step; 27] = [
@@ -86,7 +86,7 @@ const STEPS: [Step; 27] = [
 ];
 
 #[test]
-fn whatever_is_done_to_keys_those_that_are_there_are_counted() {
+fn keys_are_counted_after_every_generic_command() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     make(&mut client);
@@ -97,11 +97,11 @@ fn whatever_is_done_to_keys_those_that_are_there_are_counted() {
         let live = assert_exact(&mut client, after);
         assert_eq!(live.total(), keys, "after {after}: {live:?}");
     }
-    assert_eq!(told(&mut client), Live::default());
+    assert_eq!(reported(&mut client), Live::default());
 }
 
 #[test]
-fn a_key_counts_for_the_policy_under_which_it_was_last_used() {
+fn a_key_counts_for_its_last_policy() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for policy in POLICIES {
@@ -116,10 +116,10 @@ fn a_key_counts_for_the_policy_under_which_it_was_last_used() {
     assert_keys(&mut client, "RL.CHECK gold a", &[("gold", 1)]);
     assert_keys(&mut client, "RL.CHECK gold b", &[("gold", 2)]);
     assert_keys(&mut client, "RL.CHECK silver b", &[("gold", 1), ("silver", 1)]);
-    // What is denied does not come under it.
+    // A denied request does not change the policy of the key.
     assert_keys(&mut client, "RL.CHECK silver a COST 51", &[("gold", 1), ("silver", 1)]);
     assert_keys(&mut client, "RL.CHECK silver a COST 51 FORCE", &[("silver", 2)]);
-    // Limits of another shape.
+    // Policies with other limits.
     assert_keys(&mut client, "RL.CHECK logs a COST 400", &[("logs", 1), ("silver", 1)]);
     assert_keys(&mut client, "RL.CHECK logs a COST 400", &[("logs", 1), ("silver", 1)]);
     client.get::<()>("RL.POLICY SET logs SLIDINGLOG 500 1d FIXEDWINDOW 500 1d");
@@ -133,7 +133,7 @@ fn a_key_counts_for_the_policy_under_which_it_was_last_used() {
 }
 
 #[test]
-fn what_leaves_the_window_or_is_given_back_is_gone() {
+fn the_memory_of_logs_follows_expired_and_refunded_entries() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET logs SLIDINGLOG 100000 1m SLIDINGLOG 100000 10m");
@@ -151,14 +151,14 @@ fn what_leaves_the_window_or_is_given_back_is_gone() {
         assert_exact(&mut client, command);
     }
     client.eval::<()>(grow, "log", &[]);
-    // All but the newest leave, one part after the other.
+    // All but the newest entries expire step by step.
     for _ in 0..6 {
         server.clock().advance_ms(9_000);
         client.get::<()>("RL.SLIDINGLOG log 100000 1m");
         client.get::<()>("RL.CHECK logs policy");
         assert_exact(&mut client, "a while");
     }
-    // A window that is so much shorter leaves nothing but the request itself.
+    // With a much shorter window only the request itself remains.
     server.clock().advance_ms(1);
     client.get::<()>("RL.SLIDINGLOG log 10 1ms");
     client.get::<()>("RL.POLICY SET logs SLIDINGLOG 5 1ms SLIDINGLOG 5 1ms");
@@ -168,7 +168,7 @@ fn what_leaves_the_window_or_is_given_back_is_gone() {
 }
 
 #[test]
-fn what_expires_is_gone_when_the_server_has_noticed() {
+fn expired_keys_are_not_counted_once_they_are_deleted() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     client.get::<()>("RL.POLICY SET short SLIDINGLOG 10 1m");
@@ -181,14 +181,14 @@ fn what_expires_is_gone_when_the_server_has_noticed() {
     client.get::<()>("RL.TOKENBUCKET bucket 10 1/h");
     assert_eq!(assert_exact(&mut client, "making them").total(), 102);
     server.clock().advance_ms(62_000);
-    // Those that are asked for go at once, and the others by themselves.
+    // Keys are deleted when they are accessed, the others in the background.
     assert_eq!(client.get::<i64>("EXISTS log:0 short:0"), 0);
-    eventually("what has expired is deleted", || told(&mut client).total() == 2);
+    eventually("expired keys are deleted", || reported(&mut client).total() == 2);
     assert_exact(&mut client, "a minute");
 }
 
 #[test]
-fn what_is_evicted_is_gone() {
+fn evicted_keys_are_not_counted() {
     let server = Server::start(&["--maxmemory-policy", "allkeys-random"]);
     let mut client = server.connect();
     make(&mut client);
@@ -208,7 +208,7 @@ fn what_is_evicted_is_gone() {
 }
 
 #[test]
-fn a_log_of_a_million_is_gone_when_it_is_freed() {
+fn a_log_of_a_million_entries_is_not_counted_once_it_is_freed() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     make_million(&mut client, &["a", "b", "c"]);
@@ -216,7 +216,7 @@ fn a_log_of_a_million_is_gone_when_it_is_freed() {
     assert!(live.log_bytes > 3 * 1_000_000, "{live:?}");
     client.get::<()>("UNLINK a");
     assert_eq!(assert_exact(&mut client, "UNLINK").total(), 2);
-    // What is put in its place is there at once, while the old one is still being freed.
+    // The new value counts at once, while the old one is still being freed.
     client.get::<()>("COPY c b REPLACE");
     assert_eq!(assert_exact(&mut client, "COPY").total(), 2);
     client.get::<()>("RL.REFUND c 600000");
@@ -226,7 +226,7 @@ fn a_log_of_a_million_is_gone_when_it_is_freed() {
 }
 
 #[test]
-fn what_is_restored_is_counted_and_what_is_refused_is_not() {
+fn restored_keys_are_counted_and_rejected_ones_are_not() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     make(&mut client);
@@ -235,20 +235,20 @@ fn what_is_restored_is_counted_and_what_is_refused_is_not() {
     for (key, dump) in keys.iter().zip(&dumps) {
         let restored = format!("restored:{key}");
         client.call_bytes(&[b"RESTORE", restored.as_bytes(), b"0", dump]).expect("restored");
-        assert!(client.call_bytes(&[b"RESTORE", restored.as_bytes(), b"0", dump]).is_err(), "it is there already");
+        assert!(client.call_bytes(&[b"RESTORE", restored.as_bytes(), b"0", dump]).is_err(), "the key exists");
     }
     assert_eq!(assert_exact(&mut client, "RESTORE").total(), 32);
     for (number, dump) in dumps.iter().enumerate() {
         let over = &keys[(number + 5) % keys.len()];
         client.call_bytes(&[b"RESTORE", over.as_bytes(), b"0", dump, b"REPLACE"]).expect("restored");
         assert_exact(&mut client, "RESTORE over another");
-        // One that has expired by now is read and given up.
+        // A payload that has expired is loaded and dropped.
         let gone = [b"RESTORE".as_slice(), b"gone", b"1000", dump, b"ABSTTL"];
         client.call_bytes(&gone).expect("accepted");
     }
-    assert_eq!(assert_exact(&mut client, "RESTORE of what has expired").total(), 32);
+    assert_eq!(assert_exact(&mut client, "RESTORE of expired payloads").total(), 32);
 
-    let (mut random, mut refused) = (Rng::with_seed(1), 0);
+    let (mut random, mut rejected) = (Rng::with_seed(1), 0);
     for round in 0..1_500 {
         let [dump, other] = [(); 2].map(|()| {
             let dump = &dumps[random.usize(..dumps.len())];
@@ -257,17 +257,17 @@ fn what_is_restored_is_counted_and_what_is_refused_is_not() {
         let payload = with_checksum(&damaged(&mut random, dump, other));
         let key = format!("damaged:{}", round % 20);
         let restored = client.call_bytes(&[b"RESTORE", key.as_bytes(), b"0", &payload, b"REPLACE"]);
-        refused += u32::from(restored.is_err());
+        rejected += u32::from(restored.is_err());
         if round % 100 == 0 {
-            assert_exact(&mut client, "RESTORE of what is damaged");
+            assert_exact(&mut client, "RESTORE of damaged payloads");
         }
     }
-    assert!((500..1_490).contains(&refused), "{refused} were refused");
-    assert_exact(&mut client, "RESTORE of what is damaged");
+    assert!((500..1_490).contains(&rejected), "{rejected} were rejected");
+    assert_exact(&mut client, "RESTORE of damaged payloads");
 }
 
 #[test]
-fn what_is_decided_elsewhere_is_counted_here() {
+fn keys_of_applied_effects_are_counted() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     make(&mut client);
@@ -286,14 +286,14 @@ fn what_is_decided_elsewhere_is_counted_here() {
     }
     assert!(apply(&mut client, &[b"FIXEDWINDOW1", taken.as_ref()]).is_err());
     assert!(apply(&mut client, &[b"other", taken.as_ref(), b"FIXEDWINDOW1", taken.as_ref()]).is_err());
-    let under_policy = PolicyEffectBytes::take("elsewhere", &[log, window], 3, now);
+    let with_policy = PolicyEffectBytes::take("elsewhere", &[log, window], 3, now);
     for key in ["policy", "policy", "user:1", "user:3"] {
-        apply(&mut client, &[key.as_bytes(), under_policy.as_ref()]).expect("applied");
+        apply(&mut client, &[key.as_bytes(), with_policy.as_ref()]).expect("applied");
     }
     let refunded = EffectBytes::refund(2, now + 1);
     apply(&mut client, &[b"policy", refunded.as_ref(), b"new", refunded.as_ref()]).expect("applied");
 
-    // Whole states, piece by piece, over whatever is there.
+    // Complete values in segments, over existing keys.
     let (mut limiter, mut limits) =
         (Limiter::new(&log), PolicyLimits::new(PolicyName::new(b"further").expect("a name"), &[window, log]));
     for entry in 0..3_000 {
@@ -307,14 +307,14 @@ fn what_is_decided_elsewhere_is_counted_here() {
             }
         }
     }
-    let live = told(&mut client);
+    let live = reported(&mut client);
     // "state" and three others, "policy" and two others; "new" is one more log.
     assert_eq!([live.keys["policy further"], live.keys["policy elsewhere"], live.total()], [4, 3, 19], "{live:?}");
     assert_eq!(live.keys["algorithm SLIDINGLOG"], 3, "{live:?}");
 }
 
 #[test]
-fn after_a_restart_the_keys_are_counted_again() {
+fn keys_are_counted_after_a_restart() {
     for (appendonly, preamble) in [("no", "yes"), ("yes", "yes"), ("yes", "no")] {
         let settings = ["--appendonly", appendonly, "--aof-use-rdb-preamble", preamble, "--dbfilename", "dump.rdb"];
         let mut server = Server::start(&settings);
@@ -341,7 +341,7 @@ fn after_a_restart_the_keys_are_counted_again() {
 }
 
 #[test]
-fn a_replica_counts_the_keys_that_it_has() {
+fn a_replica_counts_its_keys() {
     for load in ["disabled", "swapdb"] {
         let primary = Server::start(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]);
         let replica = Server::start(&["--repl-diskless-load", load]);
@@ -356,7 +356,7 @@ fn a_replica_counts_the_keys_that_it_has() {
             catch_up(&mut client, &mut follower);
             let expected = assert_exact(&mut client, "making them");
             assert_eq!(assert_exact(&mut follower, "a full sync").keys, expected.keys, "{load}, round {round}");
-            // What follows.
+            // Later effects.
             client.get::<()>("RL.CHECK silver user:1");
             client.get::<()>("RL.POLICY SET gold FIXEDWINDOW 100 1d SLIDINGLOG 100 1d");
             client.get::<()>("RL.CHECK gold user:2 COST 7");
@@ -368,17 +368,17 @@ fn a_replica_counts_the_keys_that_it_has() {
             catch_up(&mut client, &mut follower);
             let expected = assert_exact(&mut client, "following");
             assert_eq!(assert_exact(&mut follower, "following").keys, expected.keys, "{load}, round {round}");
-            // From scratch again.
+            // Starts again with other keys.
             follower.get::<()>("REPLICAOF NO ONE");
             follower.get::<()>("FLUSHALL ASYNC");
             make(&mut follower);
-            assert_exact(&mut follower, "going alone");
+            assert_exact(&mut follower, "the end of replication");
         }
     }
 }
 
 #[test]
-fn what_has_come_of_a_full_sync_that_fails_is_gone() {
+fn keys_of_a_failed_full_sync_are_not_counted() {
     for (load, own) in [("on-empty-db", 0), ("swapdb", 16)] {
         let mut primary = Server::start(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]);
         let slow = ["--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024"];
@@ -390,11 +390,11 @@ fn what_has_come_of_a_full_sync_that_fails_is_gone() {
         client.get::<()>("CONFIG SET rdbcompression no");
         client.get::<()>("RL.POLICY SET far SLIDINGLOG 10 1d");
         client.eval::<()>("for i = 1, 1000 do redis.call('RL.CHECK', 'far', KEYS[1] .. i) end", "far:", &[]);
-        // More than fits between the two of them.
+        // More than the buffers of the connection hold.
         client.get::<()>("DEBUG POPULATE 2000 key 10000");
         follower.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
         eventually("keys arrive", || counted(&mut follower).policies.get("far").is_some_and(|row| row.keys > 3));
-        assert_eq!(follower.info("loading"), "1", "it was to load still");
+        assert_eq!(follower.info("loading"), "1", "the replica must still be loading");
         primary.crash();
         follower.get::<()>("CONFIG SET key-load-delay 0");
         eventually("it gives up", || follower.info("loading") == "0");
@@ -402,7 +402,7 @@ fn what_has_come_of_a_full_sync_that_fails_is_gone() {
     }
 }
 
-/// A generic command on keys, or something else that happens to them, at random.
+/// A random command on keys.
 fn anything(random: &mut Rng) -> String {
     let mut key = || match random.u8(..12) {
         number @ 0..5 => format!("{}{}", SLOW[usize::from(number)].0, random.u8(1..4)),
@@ -438,7 +438,7 @@ fn anything(random: &mut Rng) -> String {
 }
 
 #[test]
-fn after_a_random_mix_everything_is_counted() {
+fn keys_are_counted_after_a_random_mix() {
     let mut server = Server::with_clock(&["--appendonly", "yes", "--repl-diskless-sync-delay", "0"]);
     let mut replica = Server::with_clock(&["--repl-diskless-load", "swapdb"]);
     let seed = std::env::var("MIX_SEED").map_or(fastrand::u64(..), |text| text.parse().expect("a number"));
@@ -447,10 +447,9 @@ fn after_a_random_mix_everything_is_counted() {
     let mut client = server.connect();
     let mut follower = attach(&replica, &server);
     make(&mut client);
-    let mut answered = 0;
+    let mut succeeded = 0;
     for round in 1..=3_000 {
-        // Whatever it is answered.
-        answered += u32::from(client.call(&anything(&mut random)).is_ok());
+        succeeded += u32::from(client.call(&anything(&mut random)).is_ok());
         let passed = random.u64(..300_000);
         server.clock().advance_us(passed);
         replica.clock().advance_us(passed);
@@ -458,17 +457,17 @@ fn after_a_random_mix_everything_is_counted() {
             assert_exact(&mut client, "a random mix");
         }
     }
-    assert!(answered > 1_000, "{answered}");
+    assert!(succeeded > 1_000, "{succeeded}");
     catch_up(&mut client, &mut follower);
-    // What has expired is listed by nobody, and there until the primary deletes it.
-    eventually("the replica counts the same", || told(&mut follower).keys == told(&mut client).keys);
-    eventually("that is what it has", || told(&mut follower) == found(&mut follower));
+    // Expired keys are not listed, but exist on the replica until the primary deletes them.
+    eventually("the replica counts the same", || reported(&mut follower).keys == reported(&mut client).keys);
+    eventually("it counts the keys that it has", || reported(&mut follower) == found(&mut follower));
     server.restart();
     assert_exact(&mut server.connect(), "a restart");
 }
 
 #[test]
-fn nothing_is_lost_while_others_are_freed_in_the_background() {
+fn keys_are_counted_while_others_are_freed_in_the_background() {
     let server = Server::start(&[]);
     let grow = "for i = 1, 400 do redis.call('RL.SLIDINGLOG', KEYS[1] .. i, 1000, '1d', 'COST', i) end
                 for i = 1, 3000 do redis.call('RL.CHECK', 'logs', KEYS[1], 'COST', i % 7 + 1, 'FORCE') end";

@@ -1,4 +1,4 @@
-//! `RL.STATS` and `INFO`: what became of requests, by algorithm and by policy.
+//! `RL.STATS` and `INFO`: counters by algorithm and by policy.
 
 mod live_keys;
 
@@ -15,19 +15,19 @@ use crate::common::{eventually, Client, Server, START};
 
 const POLICY: &str = "RL.POLICY SET login SLIDINGLOG 2 1d FIXEDWINDOW 3 3650d";
 
-/// What a request adds to the counts under a name: allowed, denied, forced, refunded.
+/// What a request adds to the counters of a name: allowed, denied, forced, refunded.
 type Added<'a> = (&'a str, [i64; 4]);
 const ALLOWED: [i64; 4] = [1, 0, 0, 0];
 const DENIED: [i64; 4] = [0, 1, 0, 0];
 const FORCED: [i64; 4] = [0, 1, 1, 0];
 const REFUNDED: [i64; 4] = [0, 0, 0, 1];
 
-/// What has been counted so far, and goes on being compared with what the server tells.
+/// The expected counters.
 #[derive(Default)]
 struct Expected(BTreeMap<String, [i64; 4]>);
 
 impl Expected {
-    /// Sends a command, whatever it is answered, and sees what it adds.
+    /// Sends a command, whatever its reply, and checks the counters.
     fn after(&mut self, client: &mut Client, command: &str, added: &[Added]) {
         let _ = client.call(command);
         for (name, numbers) in added {
@@ -40,14 +40,14 @@ impl Expected {
     }
 }
 
-/// The lines of a section of `INFO`; `None` if it is not there.
+/// The lines of a section of `INFO`.
 fn section(info: &str, name: &str) -> Option<Vec<String>> {
     let mut lines = info.lines().skip_while(|line| *line != format!("# {name}"));
     lines.next()?;
     Some(lines.take_while(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
-/// What `INFO` has to say.
+/// The expected sections of `INFO`.
 fn sections(counted: &Counted) -> [(&'static str, Vec<String>); 3] {
     let Counted { version, since_millis, keys, log_bytes, algorithms, policies } = counted;
     let line = |name: &str, row: &Row| {
@@ -62,13 +62,13 @@ fn sections(counted: &Counted) -> [(&'static str, Vec<String>); 3] {
         format!("ratelimit_log_bytes:{log_bytes}"),
     ];
     let order = SLOW.map(|(algorithm, _)| line(algorithm, &algorithms[algorithm]));
-    // A colon ends the name of a field, so the server shows another sign for those in names.
+    // Fields of `INFO` end with a colon, so the server replaces colons in names.
     let policies =
         policies.iter().map(|(name, row)| line(&format!("policy_{}", name.replace(':', "_")), row)).collect();
     [("ratelimit", whole.into()), ("ratelimit_algorithms", order.into()), ("ratelimit_policies", policies)]
 }
 
-/// Requests of which each algorithm and each of two policies has a number of its own.
+/// Sends a different number of requests to each algorithm and to two policies.
 fn send_some(client: &mut Client) {
     client.get::<()>(POLICY);
     client.get::<()>("RL.POLICY SET a:b/c.d-e TOKENBUCKET 10 1/d");
@@ -90,7 +90,11 @@ fn the_reply_is_a_map_in_both_protocols() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     let probes = Counted::of(client.get("RL.STATS"));
-    assert_eq!(probes.row("FIXEDWINDOW").requests(), [2, 0, 0, 0], "the harness has looked at the clock");
+    assert_eq!(
+        probes.row("FIXEDWINDOW").requests(),
+        [2, 0, 0, 0],
+        "two requests of the test server's check of its clock"
+    );
     client.get::<()>("RL.STATS RESET");
     send_some(&mut client);
     let flat = client.call("RL.STATS").expect("a reply");
@@ -114,7 +118,7 @@ fn the_reply_is_a_map_in_both_protocols() {
 }
 
 #[test]
-fn info_says_the_same() {
+fn info_shows_the_same_counters() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for round in 0..2 {
@@ -155,7 +159,7 @@ fn every_request_counts_once() {
         ] {
             expected.after(&mut client, &request, &[(algorithm, added)]);
         }
-        // There is nothing to give back, or to take.
+        // Nothing is refunded or taken.
         for request in [
             format!("RL.REFUND {algorithm} 1"),
             "RL.REFUND none 1".to_owned(),
@@ -168,7 +172,7 @@ fn every_request_counts_once() {
 }
 
 #[test]
-fn of_several_limits_those_count_that_say_what_the_reply_says() {
+fn of_several_limits_all_count_if_allowed_and_else_those_that_deny() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let mut expected = Expected::default();
@@ -182,7 +186,7 @@ fn of_several_limits_those_count_that_say_what_the_reply_says() {
 }
 
 #[test]
-fn a_request_under_a_policy_counts_for_that_alone() {
+fn a_request_with_a_policy_counts_for_the_policy_only() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let mut expected = Expected::default();
@@ -196,7 +200,7 @@ fn a_request_under_a_policy_counts_for_that_alone() {
         ("RL.CHECK login free FORCE", &[("login", ALLOWED)]),
         ("RL.PEEK key", &[]),
         ("RL.REFUND key 1", &[("login", REFUNDED)]),
-        // The key has come under another policy.
+        // The key has another policy now.
         ("RL.CHECK other key", &[("other", ALLOWED)]),
         ("RL.REFUND key 1", &[("other", REFUNDED)]),
         ("RL.CHECK login key COST 3", &[("login", DENIED)]),
@@ -207,7 +211,7 @@ fn a_request_under_a_policy_counts_for_that_alone() {
     ] {
         expected.after(&mut client, command, added);
     }
-    // What is given back under a policy that is gone counts nowhere.
+    // A refund for a deleted policy does not count.
     client.get::<()>("RL.CHECK other key");
     client.get::<()>("RL.POLICY DEL other");
     expected.0.remove("other");
@@ -215,7 +219,7 @@ fn a_request_under_a_policy_counts_for_that_alone() {
 }
 
 #[test]
-fn cl_throttle_counts_as_the_token_bucket_that_it_is() {
+fn cl_throttle_counts_as_a_token_bucket() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let mut expected = Expected::default();
@@ -237,7 +241,7 @@ fn cl_throttle_counts_as_the_token_bucket_that_it_is() {
 }
 
 #[test]
-fn errors_count_nothing() {
+fn errors_do_not_count() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>(POLICY);
@@ -285,7 +289,7 @@ fn errors_count_nothing() {
 }
 
 #[test]
-fn a_reset_counts_from_zero_and_leaves_the_keys() {
+fn a_reset_clears_the_counters_and_keeps_the_keys() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     send_some(&mut client);
@@ -303,14 +307,14 @@ fn a_reset_counts_from_zero_and_leaves_the_keys() {
         assert_eq!(after, before);
     }
     assert_eq!(client.get::<Vec<Value>>("RL.TOP").len(), 4);
-    assert!(!format!("{:?}", client.get::<Value>("RL.TOP")).contains("user"), "RL.TOP starts from zero as well");
+    assert!(!format!("{:?}", client.get::<Value>("RL.TOP")).contains("user"), "RL.TOP is reset too");
     send_some(&mut client);
     assert!(counted(&mut client).row("TOKENBUCKET").denied > 0);
     assert_exact(&mut client, "RL.STATS RESET");
 }
 
 #[test]
-fn a_policy_that_is_set_again_goes_on_counting() {
+fn a_policy_that_is_set_again_keeps_its_counters() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let mut expected = Expected::default();
@@ -327,7 +331,7 @@ fn a_policy_that_is_set_again_goes_on_counting() {
 }
 
 #[test]
-fn a_policy_that_was_deleted_is_gone_or_stays_as_long_as_it_has_keys() {
+fn a_deleted_policy_is_listed_while_it_has_keys() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     for reload in ["PING", "DEBUG RELOAD"] {
@@ -350,7 +354,7 @@ fn a_policy_that_was_deleted_is_gone_or_stays_as_long_as_it_has_keys() {
         assert!(info.contains("ratelimit_policy_login:allowed=0,denied=0,forced=0,refunded=0,keys=1"), "{info}");
         client.get::<()>("DEL other");
         assert!(counted(&mut client).policies.is_empty());
-        // One that is made later is another.
+        // A new policy of the same name starts at zero.
         client.get::<()>(POLICY);
         assert_eq!(counted(&mut client).row("login"), Row::default(), "after {reload}");
         client.get::<()>("RL.POLICY DEL login");
@@ -358,7 +362,7 @@ fn a_policy_that_was_deleted_is_gone_or_stays_as_long_as_it_has_keys() {
 }
 
 #[test]
-fn what_was_counted_before_a_reset_does_not_come_back() {
+fn counters_from_before_a_reset_do_not_come_back() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>(POLICY);
@@ -371,7 +375,7 @@ fn what_was_counted_before_a_reset_does_not_come_back() {
 }
 
 #[test]
-fn a_policy_of_a_file_goes_on_counting_when_the_file_is_read_again() {
+fn a_policy_of_a_file_keeps_its_counters_when_the_file_is_read_again() {
     let file = PolicyFile::new("login SLIDINGLOG 2 1d\nother SLIDINGLOG 2 1d");
     let server = file.server(&[]);
     let mut client = server.connect();
@@ -391,13 +395,13 @@ fn a_policy_of_a_file_goes_on_counting_when_the_file_is_read_again() {
 }
 
 #[test]
-fn what_is_replicated_counts_keys_and_no_requests() {
+fn replication_counts_keys_and_no_requests() {
     for load in ["disabled", "swapdb"] {
         let primary = Server::start(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]);
         let replica = Server::start(&["--repl-diskless-load", load]);
         let (mut client, mut follower) = (primary.connect(), replica.connect());
         send_some(&mut client);
-        // What a replica has counted itself goes on, also under a policy that its primary has too.
+        // A replica keeps its own counters, also of a policy that its primary has too.
         client.get::<()>("RL.POLICY SET both SLIDINGLOG 100 1d");
         follower.get::<()>("RL.POLICY SET both SLIDINGLOG 9 1d");
         follower.get::<()>("RL.POLICY SET own SLIDINGLOG 9 1d");
@@ -417,14 +421,14 @@ fn what_is_replicated_counts_keys_and_no_requests() {
         for name in there.algorithms.keys().chain(there.policies.keys()) {
             assert_eq!(here.row(name).keys, there.row(name).keys, "{name}, {load}");
         }
-        // It may be asked to start from zero, as it is its own count.
+        // A replica resets only its own counters.
         follower.get::<()>("RL.STATS RESET");
         assert!(counted(&mut follower).requests().is_empty());
         assert_eq!(counted(&mut client).requests(), there.requests());
     }
 }
 
-/// Makes a replica that takes its time begin to load what a primary of these policies has, as that comes.
+/// Starts a slow full sync of a replica with a primary that has these policies.
 fn begin_to_load(follower: &mut Client, policies: &[&str]) -> Server {
     let primary = Server::start(&["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]);
     let mut client = primary.connect();
@@ -432,7 +436,7 @@ fn begin_to_load(follower: &mut Client, policies: &[&str]) -> Server {
         client.get::<()>(policy);
     }
     client.get::<()>("CONFIG SET rdbcompression no");
-    // More than fits between the two of them.
+    // More than the buffers of the connection hold.
     client.get::<()>("DEBUG POPULATE 2000 key 10000");
     follower.get::<()>("CONFIG SET key-load-delay 100000");
     follower.get::<()>(&format!("REPLICAOF 127.0.0.1 {}", primary.port));
@@ -441,7 +445,7 @@ fn begin_to_load(follower: &mut Client, policies: &[&str]) -> Server {
 }
 
 #[test]
-fn what_was_counted_outlives_full_syncs_that_fail_and_does_not_outlive_a_reset() {
+fn counters_survive_failed_full_syncs_but_not_a_reset() {
     let settings = ["--repl-diskless-load", "on-empty-db", "--loading-process-events-interval-bytes", "1024"];
     for resets in [false, true] {
         let replica = Server::start(&settings);
@@ -468,7 +472,7 @@ fn what_was_counted_outlives_full_syncs_that_fail_and_does_not_outlive_a_reset()
 }
 
 #[test]
-fn what_is_loaded_counts_keys_and_no_requests() {
+fn loading_counts_keys_and_no_requests() {
     for preamble in ["yes", "no"] {
         let mut server = Server::start(&["--appendonly", "yes", "--aof-use-rdb-preamble", preamble]);
         let mut client = server.connect();

@@ -1,4 +1,4 @@
-//! The key of `CL.THROTTLE` is a token bucket like any other: for other commands, for replicas, files and clusters.
+//! The key of `CL.THROTTLE` is a token bucket like any other, for other commands, replicas, files and clusters.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use redis::Value;
 use crate::common::cluster::{Cluster, SLOTS};
 use crate::common::replicas::{attach, catch_up, digests_of};
 use crate::common::traffic::{all_digests, keys_without_expiry};
-use crate::common::watch::is_disturbed;
+use crate::common::watch::watched_key_changed;
 use crate::common::{Client, Server};
 
 #[test]
-fn asking_and_being_limited_write_nothing() {
+fn quantity_zero_and_denials_write_nothing() {
     let settings = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"];
     let primary = Server::with_clock(&settings);
     let replica = Server::start(&[]);
@@ -29,7 +29,7 @@ fn asking_and_being_limited_write_nothing() {
         ("key 9 1 60 0", [0, 10, 2, -1, 480]),
         ("key 9 1 60 3", [1, 10, 2, 60, 480]),
         ("key 9 1 60 11", [1, 10, 2, -1, 480]),
-        // Under other limits than those in force, which stay.
+        // With other limits than those of the key, which stay.
         ("key 19 1 60 0", [0, 20, 12, -1, 480]),
         ("key 7 1 60", [1, 8, 0, 60, 480]),
         ("none 9 1 60 0", [0, 10, 10, -1, 0]),
@@ -37,18 +37,18 @@ fn asking_and_being_limited_write_nothing() {
     ] {
         assert_eq!(client.limit(&format!("CL.THROTTLE {arguments}")), expected, "{arguments}");
     }
-    assert!(!is_disturbed(&mut client));
+    assert!(!watched_key_changed(&mut client));
     assert_eq!(state(&mut client), before);
-    // One that takes something is told to all of them.
+    // A request that takes something is a change for all consumers.
     client.get::<()>("WATCH key");
     assert_eq!(client.limit("CL.THROTTLE key 9 1 60"), [0, 10, 1, -1, 540]);
-    assert!(is_disturbed(&mut client));
+    assert!(watched_key_changed(&mut client));
     let after = state(&mut client);
     assert!(after.0 != before.0 && after.1[0] == before.1[0] + 1 && after.1[1] > before.1[1], "{after:?}");
 }
 
 #[test]
-fn it_is_the_token_bucket_by_another_name() {
+fn it_shares_its_key_with_the_token_bucket() {
     let server = Server::with_clock(&[]);
     let mut client = server.connect();
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60"), [0, 16, 15, -1, 2]);
@@ -61,17 +61,17 @@ fn it_is_the_token_bucket_by_another_name() {
     assert_eq!(shown[2..], [16, 6, 12_000].map(Value::Int));
     assert_eq!(client.limit("RL.REFUND key 4"), [1, 16, 14, 0, 4_000]);
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60 15"), [1, 16, 14, 2, 4]);
-    // So it is bit for bit what the other command alone would have made.
+    // Bit for bit the value that the other command makes.
     client.limit("RL.TOKENBUCKET other 16 0.5 COST 2");
     assert_eq!(client.digest("key"), client.digest("other"));
-    // What redis-cell has no word for: more was taken than there is, so not even nothing can be.
+    // Unlike in redis-cell, a forced debt limits even a quantity of zero.
     client.limit("RL.TOKENBUCKET key 16 30/m COST 20 FORCE");
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60 0"), [1, 16, 0, 12, 44]);
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60"), [1, 16, 0, 14, 44]);
 }
 
 #[test]
-fn other_limits_on_a_live_key_do_what_they_do_to_a_token_bucket() {
+fn changed_limits_work_as_for_a_token_bucket() {
     let mut server = Server::with_clock(&[]);
     let (mut client, mut random) = (server.connect(), Rng::with_seed(11));
     let quotas = [(4, 1, 1), (9, 1, 1), (0, 1, 3), (9, 7, 3), (19, 1, 10)];
@@ -79,29 +79,29 @@ fn other_limits_on_a_live_key_do_what_they_do_to_a_token_bucket() {
     for step in 0..500 {
         let (max_burst, count, period) = quotas[random.usize(..quotas.len())];
         let (quantity, capacity) = (random.u64(1..4), max_burst + 1);
-        let told = client.limit(&format!("CL.THROTTLE cell {max_burst} {count} {period} {quantity}"));
+        let reply = client.limit(&format!("CL.THROTTLE cell {max_burst} {count} {period} {quantity}"));
         let same = client.limit(&format!("RL.TOKENBUCKET bucket {capacity} {count}/{period}s COST {quantity}"));
-        assert_eq!((told[0], &told[1..3]), (1 - same[0], &same[1..3]), "step {step}");
-        // Of what is told in milliseconds, rounded up, less than a second is added to whole ones.
-        for (seconds, millis) in [(told[3], same[3]), (told[4], same[4])] {
+        assert_eq!((reply[0], &reply[1..3]), (1 - same[0], &same[1..3]), "step {step}");
+        // Milliseconds, rounded up to seconds.
+        for (seconds, millis) in [(reply[3], same[3]), (reply[4], same[4])] {
             let none = seconds == -1 && millis <= 0;
             assert!(none || (millis - 1..millis + 1_000).contains(&(seconds * 1_000)), "{seconds} s, {millis} ms");
         }
         assert_eq!(client.digest("cell"), client.digest("bucket"), "step {step}");
-        (allowed, limited) = (allowed + same[0], limited + told[0]);
+        (allowed, limited) = (allowed + same[0], limited + reply[0]);
         server.clock().advance_us(random.u64(..2_000_000));
     }
     assert!(allowed > 100 && limited > 100, "{allowed} allowed, {limited} limited");
 }
 
-/// Requests of every kind to a few keys while time passes; returns how many took something.
+/// Sends requests of every kind to a few keys while time passes; returns how many took something.
 fn send(server: &mut Server, client: &mut Client, random: &mut Rng) -> usize {
     let mut taken = 0;
     for _ in 0..300 {
         let (key, quantity) = (random.u8(..5), random.u64(..6));
         let max_burst = if random.u8(..8) == 0 { 12 } else { 9 };
-        let told = client.limit(&format!("CL.THROTTLE key:{key} {max_burst} {} 60 {quantity}", 3 + key));
-        taken += usize::from(told[0] == 0 && quantity > 0);
+        let reply = client.limit(&format!("CL.THROTTLE key:{key} {max_burst} {} 60 {quantity}", 3 + key));
+        taken += usize::from(reply[0] == 0 && quantity > 0);
         server.clock().advance_us(random.u64(..3_000_000));
     }
     taken
@@ -123,7 +123,7 @@ fn replicas_and_the_append_only_file_have_the_same_keys() {
     let expected = all_digests(&mut client);
     assert_eq!(expected.len(), 5);
     assert_eq!(digests_of(&mut follower, &expected), expected);
-    // What was limited, or asked for nothing, was not sent.
+    // Denials and quantities of zero are not replicated.
     let [lower, upper] = follower.infos(["cmdstat_rl.apply", "cmdstat_RL.APPLY"]);
     assert!(format!("{lower}{upper}").starts_with(&format!("calls={taken},")), "{taken} taken: {lower}{upper}");
     assert!(follower.error("CL.THROTTLE key:0 9 3 60").starts_with("READONLY"));
@@ -149,8 +149,8 @@ fn transactions_and_scripts_can_use_it() {
     client.get::<()>("CL.THROTTLE key 15 1 86400 3");
     client.get::<()>("CL.THROTTLE key 15 1 86400 14");
     client.get::<()>("CL.THROTTLE key 15 1 86400 0");
-    let told: Vec<Vec<i64>> = client.get("EXEC");
-    assert_eq!(told.iter().map(|told| (told[0], told[2])).collect::<Vec<_>>(), [(0, 13), (1, 13), (0, 13)]);
+    let reply: Vec<Vec<i64>> = client.get("EXEC");
+    assert_eq!(reply.iter().map(|reply| (reply[0], reply[2])).collect::<Vec<_>>(), [(0, 13), (1, 13), (0, 13)]);
     let script = "for i = 1, 3 do redis.call('CL.THROTTLE', KEYS[1], 15, 1, 86400) end \
                   return redis.call('CL.THROTTLE', KEYS[1], ARGV[1], 1, 86400, 11)";
     assert_eq!(client.eval::<Vec<i64>>(script, "key", &["15"])[..3], [1, 16, 10]);
@@ -160,7 +160,7 @@ fn transactions_and_scripts_can_use_it() {
 }
 
 #[test]
-fn a_server_knows_its_key_and_what_it_does_with_it() {
+fn command_info_and_acls_know_its_key() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let keys: Vec<String> = client.get("COMMAND GETKEYS CL.THROTTLE the:key 15 30 60 2");
@@ -190,7 +190,7 @@ fn a_cluster_routes_it_by_its_key() {
     assert_eq!(clients[0].limit(&format!("CL.THROTTLE {near} 15 1 86400"))[..3], [0, 16, 15]);
     assert_eq!(clients[0].error(&format!("CL.THROTTLE {far} 15 1 86400")), moved);
     assert_eq!(clients[1].limit(&format!("CL.THROTTLE {far} 15 1 86400"))[..3], [0, 16, 15]);
-    // A client that knows the cluster finds all of them.
+    // A cluster client finds all keys.
     let mut everywhere = cluster.client();
     for (_, key) in &keys {
         let remaining = if key == near || key == far { 14 } else { 15 };

@@ -1,4 +1,4 @@
-//! `CL.THROTTLE` answers as redis-cell does, on a token bucket like any other.
+//! `CL.THROTTLE` replies like redis-cell, and its key is a token bucket like any other.
 
 mod key;
 mod takeover;
@@ -14,7 +14,7 @@ use crate::common::traffic::keys_without_expiry;
 use crate::common::Server;
 use crate::models::cell::Cell;
 
-/// What a server sends in answer to commands as one types them.
+/// The bytes of the replies to inline commands.
 fn bytes_of(server: &Server, commands: &str) -> String {
     let mut connection = TcpStream::connect(("127.0.0.1", server.port)).expect("a connection");
     connection.write_all(commands.as_bytes()).expect("sent");
@@ -25,7 +25,7 @@ fn bytes_of(server: &Server, commands: &str) -> String {
 }
 
 #[test]
-fn it_answers_as_the_documentation_of_redis_cell_shows() {
+fn replies_are_those_of_the_documentation_of_redis_cell() {
     let server = Server::with_clock(&[]);
     for protocol in [2, 3] {
         let hello = format!("HELLO {protocol}\r\nDEL user123 k\r\n");
@@ -38,10 +38,11 @@ fn it_answers_as_the_documentation_of_redis_cell_shows() {
 }
 
 #[test]
-fn it_answers_as_the_tests_of_redis_cell_expect() {
+fn replies_are_those_of_the_tests_of_redis_cell() {
     let mut server = Server::with_clock(&[]);
     let (mut client, start) = (server.connect(), server.clock().now());
-    // The time in milliseconds and the quantity; what remains, the seconds until full and until retry, and limited or not.
+    // The time in milliseconds and the quantity; the remaining quota, the seconds until reset and retry, and limited or
+    // not.
     let cases: [(u64, u64, [i64; 4]); 15] = [
         (0, 6, [5, 0, -1, 1]),
         (0, 1, [4, 1, -1, 0]),
@@ -61,28 +62,32 @@ fn it_answers_as_the_tests_of_redis_cell_expect() {
     ];
     for (at, quantity, [remaining, reset, retry, limited]) in cases {
         server.clock().set(start + at * 1_000);
-        let told = client.limit(&format!("CL.THROTTLE key 4 1 1 {quantity}"));
-        assert_eq!(told, [limited, 5, remaining, retry, reset], "{quantity} after {at} ms");
-        assert_eq!(client.get::<i64>("EXISTS key"), i64::from(quantity < 6), "what was too much is not kept");
+        let reply = client.limit(&format!("CL.THROTTLE key 4 1 1 {quantity}"));
+        assert_eq!(reply, [limited, 5, remaining, retry, reset], "{quantity} after {at} ms");
+        assert_eq!(
+            client.get::<i64>("EXISTS key"),
+            i64::from(quantity < 6),
+            "a request above the limit creates no key"
+        );
     }
 }
 
 #[test]
-fn a_clock_that_steps_back_stands_still_for_it() {
+fn after_a_step_back_of_the_clock_time_stands_still() {
     let mut server = Server::with_clock(&[]);
     let (mut client, start) = (server.connect(), server.clock().now());
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60"), [0, 16, 15, -1, 2]);
-    // redis-cell would take the ten seconds for five tokens that are used.
+    // redis-cell would count the ten seconds as five used tokens.
     server.clock().set(start - 10_000_000);
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60"), [0, 16, 14, -1, 14]);
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60 15"), [1, 16, 14, 12, 14]);
-    // From the fill time on, what was used is forgotten.
+    // A step beyond the fill time resets the key.
     server.clock().set(start - 32_000_001);
     assert_eq!(client.limit("CL.THROTTLE key 15 30 60 0"), [0, 16, 16, -1, 0]);
 }
 
-/// A time that makes the next request interesting: the same moment, within a millisecond, a few tokens later, when a token
-/// has just come, or when the time until all have come is about a whole second.
+/// A pause before an interesting request: none, within a millisecond, a few tokens, until a token has just refilled, or
+/// until the time to the full reset is about a whole second.
 fn pause(random: &mut Rng, cell: &Cell, token_us: u64, now: u64) -> u64 {
     const EDGES: [u64; 8] = [0, 1, 2, 400, 999, 1_000, 1_001, 999_001];
     let full_in = cell.full_in(now);
@@ -102,7 +107,7 @@ fn every_reply_is_that_of_redis_cell() {
     const STEPS: usize = 500;
     let mut server = Server::with_clock(&[]);
     let (mut client, mut random) = (server.connect(), Rng::with_seed(7));
-    // Tokens of whole microseconds, of whole nanoseconds, and of neither; slow and fast, few and many.
+    // A token takes whole microseconds, whole nanoseconds, or neither.
     let known = [(15, 30, 60), (0, 1, 2), (4, 1, 1), (0, 1, 1), (9, 1_000, 1), (99, 64, 1), (7, 1_000_000_000, 1)];
     let uneven = [(2, 3, 1), (0, 3, 7), (30, 13, 60), (1_000_000, 999_983, 11), (5, 7_919, 86_400), (3, 1, 31_536_000)];
     let others: Vec<_> = (0..20).map(|_| (random.u64(..50), random.u64(1..200), random.u64(1..120))).collect();
@@ -113,9 +118,9 @@ fn every_reply_is_that_of_redis_cell() {
             let most = if random.bool() { max_burst + 3 } else { 3 };
             let (quantity, now) = (random.u64(..=most.min(max_burst + 3)), server.clock().now());
             let request = format!("CL.THROTTLE key:{number} {max_burst} {count} {period} {quantity}");
-            let (told, expected) = (client.limit(&request), cell.throttle(quantity, now));
-            assert_eq!(told, expected, "step {step}: {request} on {cell:?} at {now}");
-            limited += told[0];
+            let (reply, expected) = (client.limit(&request), cell.throttle(quantity, now));
+            assert_eq!(reply, expected, "step {step}: {request} on {cell:?} at {now}");
+            limited += reply[0];
             let pause = pause(&mut random, &cell, period * 1_000_000 / count, now);
             server.clock().advance_us(pause);
         }
@@ -129,8 +134,8 @@ fn seconds_are_rounded_up_from_whole_milliseconds() {
     let mut server = Server::with_clock(&[]);
     let (mut client, start) = (server.connect(), server.clock().now());
     client.limit("CL.THROTTLE key 0 1 5");
-    // The wait in microseconds, and what is told of it.
-    let told = [
+    // The wait in microseconds, and its seconds in the reply.
+    let reply = [
         (2_000_001, 2),
         (1_999_999, 2),
         (1_001_000, 2),
@@ -142,7 +147,7 @@ fn seconds_are_rounded_up_from_whole_milliseconds() {
         (999, 0),
         (1, 0),
     ];
-    for (wait, seconds) in told {
+    for (wait, seconds) in reply {
         server.clock().set(start + 5_000_000 - wait);
         assert_eq!(client.limit("CL.THROTTLE key 0 1 5"), [1, 1, 0, seconds, seconds], "{wait} us");
         assert_eq!(client.limit("CL.THROTTLE key 0 1 5 0"), [0, 1, 0, -1, seconds], "{wait} us");
@@ -154,7 +159,7 @@ fn seconds_are_rounded_up_from_whole_milliseconds() {
 }
 
 #[test]
-fn bad_arguments_are_answered_with_an_error_that_helps() {
+fn errors_of_bad_arguments_say_what_is_expected() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     let arguments = ["max_burst", "count", "period", "quantity"];
@@ -184,9 +189,9 @@ fn bad_arguments_are_answered_with_an_error_that_helps() {
         assert_eq!(error, "err wrong number of arguments for 'cl.throttle' command");
     }
     assert_eq!(client.get::<i64>("DBSIZE"), 0);
-    // Numbers may be written as redis-cell reads them.
+    // Numbers are parsed like in redis-cell.
     assert_eq!(client.limit("CL.THROTTLE signed +15 030 +60 +1"), [0, 16, 15, -1, 2]);
-    // The extremes that there are.
+    // The extremes.
     assert_eq!(client.limit("CL.THROTTLE slow 9 1 315360000 10"), [0, 10, 0, -1, 3_153_600_000]);
     let most = 9_007_199_254_740_991;
     assert_eq!(client.limit(&format!("CL.THROTTLE fast {} 1000000000 1 0", most - 1)), [0, most, most, -1, 0]);
@@ -197,7 +202,7 @@ fn bad_arguments_are_answered_with_an_error_that_helps() {
 }
 
 #[test]
-fn a_key_that_holds_something_else_stays_as_it_is() {
+fn a_key_of_another_type_is_left_alone() {
     let server = Server::start(&[]);
     let mut client = server.connect();
     client.get::<()>("RPUSH list 1 2 3");
@@ -205,13 +210,13 @@ fn a_key_that_holds_something_else_stays_as_it_is() {
     client.limit("RL.LEAKYBUCKET leaky 16 30/m");
     client.get::<()>("RL.POLICY SET policy TOKENBUCKET 16 30/m SLIDINGLOG 5 1d");
     client.get::<Value>("RL.CHECK policy policy");
-    let (server_says, held) =
+    let (wrong_type, start_over) =
         ("Operation against a key holding the wrong kind of value", "; delete the key to start over");
     for (key, problem) in [
-        ("list", server_says.to_owned()),
-        ("string", server_says.to_owned()),
-        ("leaky", format!("key holds a LEAKYBUCKET limiter, not TOKENBUCKET{held}")),
-        ("policy", format!("key holds the limits of a policy (TOKENBUCKET, SLIDINGLOG), not TOKENBUCKET{held}")),
+        ("list", wrong_type.to_owned()),
+        ("string", wrong_type.to_owned()),
+        ("leaky", format!("key holds a LEAKYBUCKET limiter, not TOKENBUCKET{start_over}")),
+        ("policy", format!("key holds the limits of a policy (TOKENBUCKET, SLIDINGLOG), not TOKENBUCKET{start_over}")),
     ] {
         let before = client.digest(key);
         for quantity in 0..3 {

@@ -1,18 +1,18 @@
-//! Whoever moves from redis-cell keeps its data: a string that it left is understood, and becomes a key of ours once
-//! something is taken from it.
+//! Migration from redis-cell: its strings are understood, and the first request that takes something replaces them by
+//! limiters.
 
 use std::collections::HashMap;
 
 use fastrand::Rng;
 use redis::Value;
 
-use crate::common::redis_cell::{leave, nanoseconds};
+use crate::common::redis_cell::{nanoseconds, set_cell_key};
 use crate::common::traffic::keys_without_expiry;
-use crate::common::watch::is_disturbed;
+use crate::common::watch::watched_key_changed;
 use crate::common::{Client, Server};
 use crate::models::cell::Cell;
 
-/// All that there is to see of a string.
+/// The type, value and expiry of a string.
 fn string(client: &mut Client, key: &str) -> (String, Vec<u8>, i64) {
     let [kind, value, expires] = ["TYPE", "GET", "PEXPIRETIME"].map(|it| format!("{it} {key}"));
     (client.get(&kind), client.get(&value), client.get(&expires))
@@ -26,12 +26,12 @@ fn counted(client: &mut Client) -> [i64; 2] {
 }
 
 #[test]
-fn the_wait_goes_on_and_the_first_request_that_takes_something_makes_it_a_key_of_ours() {
+fn waits_continue_and_the_first_request_that_takes_something_replaces_the_string() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let full_at = nanoseconds(&mut server, 3_500);
-    leave(&mut client, "key", full_at, 3_500);
-    let (left, changes) = (string(&mut client, "key"), client.number("rdb_changes_since_last_save"));
+    set_cell_key(&mut client, "key", full_at, 3_500);
+    let (before, changes) = (string(&mut client, "key"), client.number("rdb_changes_since_last_save"));
     client.get::<()>("WATCH key");
     for (quantity, expected) in
         [(0, [0, 5, 1, -1, 4]), (2, [1, 5, 1, 1, 4]), (5, [1, 5, 1, 4, 4]), (6, [1, 5, 1, -1, 4])]
@@ -40,16 +40,16 @@ fn the_wait_goes_on_and_the_first_request_that_takes_something_makes_it_a_key_of
     }
     server.clock().advance_us(499_999);
     assert_eq!(client.limit("CL.THROTTLE key 4 1 1 2"), [1, 5, 1, 0, 3]);
-    assert!(!is_disturbed(&mut client));
-    assert_eq!((string(&mut client, "key"), client.number("rdb_changes_since_last_save")), (left, changes));
+    assert!(!watched_key_changed(&mut client));
+    assert_eq!((string(&mut client, "key"), client.number("rdb_changes_since_last_save")), (before, changes));
 
     server.clock().advance_us(1);
     client.get::<()>("WATCH key");
     assert_eq!(client.limit("CL.THROTTLE key 4 1 1 0"), [0, 5, 2, -1, 3]);
     assert_eq!(client.limit("CL.THROTTLE key 4 1 1 2"), [0, 5, 0, -1, 5]);
-    assert!(is_disturbed(&mut client));
-    assert_eq!(counted(&mut client), [1, 4], "whatever the key was then");
-    // The same as if all of it had been taken here.
+    assert!(watched_key_changed(&mut client));
+    assert_eq!(counted(&mut client), [1, 4], "requests to strings count too");
+    // The value is as if all requests had been made here.
     client.limit("RL.TOKENBUCKET other 5 1 COST 5");
     assert_eq!(client.digest("key"), client.digest("other"));
     assert_eq!(client.get::<String>("TYPE key"), "ratelimit");
@@ -67,7 +67,7 @@ fn every_reply_is_that_of_redis_cell_before_and_after() {
     for number in 0..300 {
         let (max_burst, (count, period)) = (random.u64(..20), [(1, 1), (30, 60), (8, 3), (1, 90)][random.usize(..4)]);
         let (mut cell, token) = (Cell::new(max_burst, count, period), period * 1_000_000 / count);
-        // What redis-cell did with it until it was replaced, by a server that is down meanwhile.
+        // Requests to redis-cell before the migration.
         for _ in 0..random.u8(1..10) {
             cell.throttle(random.u64(1..=max_burst + 1), server.clock().now());
             server.clock().advance_us(random.u64(..token));
@@ -76,15 +76,15 @@ fn every_reply_is_that_of_redis_cell_before_and_after() {
         if left < 1_000_000 {
             continue;
         }
-        leave(&mut client, &number.to_string(), cell.stored(), left / 1_000_000);
+        set_cell_key(&mut client, &number.to_string(), cell.stored(), left / 1_000_000);
         for step in 0..10 {
             let (quantity, now) = (random.u64(..=(max_burst + 2).min(4)), server.clock().now());
             let request = format!("CL.THROTTLE {number} {max_burst} {count} {period} {quantity}");
             let was_string = client.get::<String>(&format!("TYPE {number}")) == "string";
-            let told = client.limit(&request);
-            assert_eq!(told, cell.throttle(quantity, now), "step {step}: {request} on {cell:?} at {now}");
-            denied += u32::from(was_string && told[0] == 1);
-            taken_over += u32::from(was_string && told[0] == 0 && quantity > 0);
+            let reply = client.limit(&request);
+            assert_eq!(reply, cell.throttle(quantity, now), "step {step}: {request} on {cell:?} at {now}");
+            denied += u32::from(was_string && reply[0] == 1);
+            taken_over += u32::from(was_string && reply[0] == 0 && quantity > 0);
             server.clock().advance_us(random.u64(..token));
         }
         assert_eq!(keys_without_expiry(&mut client), [""; 0]);
@@ -93,16 +93,16 @@ fn every_reply_is_that_of_redis_cell_before_and_after() {
 }
 
 #[test]
-fn it_is_understood_in_whatever_form_the_server_keeps_it() {
+fn strings_are_understood_in_every_encoding() {
     let mut server = Server::with_clock(&["--lazyfree-lazy-server-del", "yes"]);
     let mut client = server.connect();
     let full_at = nanoseconds(&mut server, 2_000);
-    // A nanosecond more counts as a microsecond, so that nobody is let through early.
+    // Nanoseconds are rounded up to microseconds, so that no request is allowed too early.
     for (full_at, remaining, wait) in
         [(full_at, 3, 2_000_000), (full_at + 1, 2, 2_000_001), (full_at - 999, 3, 2_000_000)]
     {
         for form in ["int", "raw", "copied", "loaded"] {
-            leave(&mut client, "key", full_at, 2_000);
+            set_cell_key(&mut client, "key", full_at, 2_000);
             if form == "raw" {
                 let (head, tail) = (full_at / 1_000, full_at % 1_000);
                 client.get::<()>(&format!("SET key {head} PX 2000"));
@@ -128,11 +128,11 @@ fn it_is_understood_in_whatever_form_the_server_keeps_it() {
 }
 
 #[test]
-fn times_that_cannot_be_do_no_harm() {
+fn impossible_times_are_handled() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let now = nanoseconds(&mut server, 0);
-    // The past leaves nothing to wait for, and the future no more than a bucket that is empty.
+    // A time in the past means a full bucket, and one in the far future an empty one.
     for (full_at, [limited, remaining, retry, reset]) in [
         (now - 1_000_000, [0, 4, -1, 1]),
         (now, [0, 4, -1, 1]),
@@ -141,7 +141,7 @@ fn times_that_cannot_be_do_no_harm() {
         (now + 86_400_000_000_000, [1, 0, 1, 5]),
         (9_223_372_036_854_775_807, [1, 0, 1, 5]),
     ] {
-        // The expiry may be off a little.
+        // The expiry may differ slightly.
         let lives = (full_at / 1_000_000 + 1_999) - now / 1_000_000;
         client.get::<()>(&format!("SET key {full_at} PX {lives}"));
         let before = if limited == 1 { [0, 5, 0, -1, 5] } else { [0, 5, 5, -1, 0] };
@@ -153,11 +153,11 @@ fn times_that_cannot_be_do_no_harm() {
             (kind, live),
             "{full_at}"
         );
-        // It can be seen as any other bucket, too.
+        // Any other parameters work too.
         assert_eq!(client.limit("CL.THROTTLE key 9007199254740990 1000000000 1 0")[..2], [0, 9_007_199_254_740_991]);
     }
     let tomorrow = nanoseconds(&mut server, 86_400_000);
-    leave(&mut client, "key", tomorrow, 86_400_000);
+    set_cell_key(&mut client, "key", tomorrow, 86_400_000);
     let (limit, missing) = (9_007_199_254_740_991, 999_999_937 * 86_400);
     assert_eq!(
         client.limit("CL.THROTTLE key 9007199254740990 999999937 1 7"),
@@ -166,12 +166,12 @@ fn times_that_cannot_be_do_no_harm() {
 }
 
 #[test]
-fn a_string_of_somebody_else_stays_as_it_is() {
+fn other_strings_are_left_alone() {
     let mut server = Server::with_clock(&[]);
     let mut client = server.connect();
     let ours = nanoseconds(&mut server, 1_000).to_string();
     let others = ["", "1", "hello", "1700000000", "-100000000000000000", "+179003520000000000", "17900352000000000x0"];
-    // What redis-cell cannot write, of the same length.
+    // Texts of the same length that redis-cell cannot write.
     let others = others.iter().chain(&["0000000000000000000", "0790035200000000000", "9999999999999999999"]);
     let longer = [&ours[1..], &format!("{ours}0"), &format!("{} ", &ours[1..]), &ours[1..].replacen("00", "0.", 1)];
     let strange =
@@ -185,20 +185,20 @@ fn a_string_of_somebody_else_stays_as_it_is() {
             let error = client.error(&format!("CL.THROTTLE key 4 1 1 {quantity}"));
             assert_eq!(error, "WRONGTYPE Operation against a key holding the wrong kind of value", "{text}");
         }
-        assert!(!is_disturbed(&mut client), "{text}");
+        assert!(!watched_key_changed(&mut client), "{text}");
         assert_eq!(string(&mut client, "key"), before);
         if text.len() != ours.len() {
             assert_eq!(client.get::<String>("OBJECT ENCODING key"), encoding, "{text}");
         }
     }
-    // A number such as redis-cell writes that lives for another time, as an identifier may.
+    // A number like redis-cell's, but with another time to live.
     for lives in [3_001, 86_400_000] {
-        leave(&mut client, "key", ours.parse().expect("a time"), lives);
+        set_cell_key(&mut client, "key", ours.parse().expect("a time"), lives);
         assert!(client.error("CL.THROTTLE key 4 1 1").starts_with("WRONGTYPE"));
         assert_eq!(client.get::<String>("GET key"), ours);
     }
-    // Nor does any other command care for what redis-cell left.
-    leave(&mut client, "key", ours.parse().expect("a time"), 1_000);
+    // Other commands do not understand strings of redis-cell.
+    set_cell_key(&mut client, "key", ours.parse().expect("a time"), 1_000);
     let before = string(&mut client, "key");
     for command in ["TOKENBUCKET key 5 1", "PEEK key", "INFO key", "REFUND key 1", "ALL 1 TOKENBUCKET key 5 1"] {
         assert!(client.error(&format!("RL.{command}")).starts_with("WRONGTYPE"), "{command}");
@@ -207,11 +207,11 @@ fn a_string_of_somebody_else_stays_as_it_is() {
 }
 
 #[test]
-fn a_full_server_leaves_it_as_it_is() {
+fn a_full_server_leaves_strings_alone() {
     let mut server = Server::with_clock(&["--maxmemory-policy", "noeviction"]);
     let mut client = server.connect();
     let full_at = nanoseconds(&mut server, 2_000);
-    leave(&mut client, "key", full_at, 2_000);
+    set_cell_key(&mut client, "key", full_at, 2_000);
     let before = string(&mut client, "key");
     client.get::<()>("CONFIG SET maxmemory 1");
     for quantity in [0, 1, 5] {
@@ -223,12 +223,12 @@ fn a_full_server_leaves_it_as_it_is() {
 }
 
 #[test]
-fn nothing_is_left_behind() {
+fn migration_leaks_no_memory() {
     let settings = ["--lazyfree-lazy-user-del", "no", "--appendonly", "yes", "--appendfsync", "no"];
     let mut server = Server::with_clock(&settings);
     let mut client = server.connect();
     let full_at = nanoseconds(&mut server, 2_000).to_string();
-    // Each string is looked at, denied, and taken over; then the key goes in one of the ways in which keys do.
+    // Each string is read, denied and replaced; then the key is deleted or overwritten.
     let script = "for i = 1, 5000 do \
                     for _, quantity in ipairs({0, 5, 1}) do \
                       if quantity ~= 1 or i % 3 ~= 0 then \
@@ -243,7 +243,7 @@ fn nothing_is_left_behind() {
     let before = client.number("used_memory");
     client.eval::<()>(script, "key", &[&full_at]);
     let grown = client.number("used_memory") - before;
-    assert!(grown < 60_000, "{grown} bytes more after 5000 strings");
+    assert!(grown < 60_000, "{grown} more bytes after 5000 strings");
     let stats: HashMap<String, Value> = client.get("RL.STATS");
     assert_eq!(stats["keys"], Value::Int(0));
     assert_eq!(client.get::<i64>("DBSIZE"), 0);

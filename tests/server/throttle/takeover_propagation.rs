@@ -1,25 +1,25 @@
-//! A string that redis-cell left becomes a key of ours on replicas and in files as it does on the primary.
+//! Strings of redis-cell become limiters on replicas and in files as on the primary.
 
 use std::fs;
 
 use redis::Value;
 
-use crate::common::redis_cell::{leave, nanoseconds};
+use crate::common::redis_cell::{nanoseconds, set_cell_key};
 use crate::common::replicas::{attach, catch_up, digests_of};
 use crate::common::stats::counted;
 use crate::common::traffic::{all_digests, keys_without_expiry};
-use crate::common::watch::is_disturbed;
+use crate::common::watch::watched_key_changed;
 use crate::common::{Client, Server};
 
-/// Leaves strings of redis-cell: of each three one has room, one has none, and one will have room in a second.
-fn leave_many(server: &mut Server, client: &mut Client, prefix: &str) {
+/// Creates strings of redis-cell. Of each three one allows requests, one denies them, and one allows them in a second.
+fn set_cell_keys(server: &mut Server, client: &mut Client, prefix: &str) {
     for (number, millis) in (0..9).zip([1_500, 60_000, 5_200].into_iter().cycle()) {
         let full_at = nanoseconds(server, millis) + number;
-        leave(client, &format!("{prefix}{number}"), full_at, millis);
+        set_cell_key(client, &format!("{prefix}{number}"), full_at, millis);
     }
 }
 
-/// Requests to these strings that ask, are denied, and take, while time passes.
+/// Sends requests to these strings that read, are denied, and take something, while time passes.
 fn throttle_many(server: &mut Server, client: &mut Client, prefix: &str) {
     for quantity in [0, 6, 1, 1] {
         for number in 0..9 {
@@ -39,12 +39,12 @@ fn replicas_and_the_append_only_file_follow() {
     let mut ahead = Server::with_clock(&[]);
     let (mut client, now) = (primary.connect(), primary.clock().now());
     behind.clock().set(now - 3_600_000_000);
-    // By this clock all strings and keys have expired; only the primary decides that.
+    // By this clock all keys have expired, but only the primary deletes them.
     ahead.clock().set(now + 3_600_000_000);
-    // From a snapshot, and as they come.
-    leave_many(&mut primary, &mut client, "before:");
+    // Strings from the snapshot, and later ones.
+    set_cell_keys(&mut primary, &mut client, "before:");
     let mut followers = [attach(&behind, &primary), attach(&ahead, &primary)];
-    leave_many(&mut primary, &mut client, "after:");
+    set_cell_keys(&mut primary, &mut client, "after:");
     throttle_many(&mut primary, &mut client, "before:");
     throttle_many(&mut primary, &mut client, "after:");
     let expected = all_digests(&mut client);
@@ -57,7 +57,7 @@ fn replicas_and_the_append_only_file_follow() {
     let values = digests_of(&mut followers[1], &expected).into_iter().map(|(_, (value, _))| value);
     assert_eq!(values.collect::<Vec<_>>(), expected.iter().map(|(_, (value, _))| value.clone()).collect::<Vec<_>>());
     behind.restart();
-    assert_eq!(digests_of(&mut behind.connect(), &expected), expected, "a replica's own file");
+    assert_eq!(digests_of(&mut behind.connect(), &expected), expected, "the replica's append-only file");
 
     primary.restart();
     let mut client = primary.connect();
@@ -70,55 +70,55 @@ fn replicas_and_the_append_only_file_follow() {
 }
 
 #[test]
-fn nobody_is_told_of_what_was_denied() {
+fn denials_are_not_replicated() {
     let settings = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"];
     let mut primary = Server::with_clock(&settings);
     let replica = Server::with_clock(&[]);
     let mut client = primary.connect();
     let mut follower = attach(&replica, &primary);
     let full_at = nanoseconds(&mut primary, 5_000);
-    leave(&mut client, "key", full_at, 5_000);
+    set_cell_key(&mut client, "key", full_at, 5_000);
     let offset = client.number("master_repl_offset");
     for quantity in [0, 1, 5, 6] {
         client.limit(&format!("CL.THROTTLE key 4 1 1 {quantity}"));
     }
     assert_eq!(client.number("master_repl_offset"), offset);
     primary.clock().advance_us(1_000_000);
-    // What takes it over is one change, for a replica too.
+    // The migration is a single change, on a replica too.
     catch_up(&mut client, &mut follower);
     follower.get::<()>("CONFIG RESETSTAT");
     follower.get::<()>("WATCH key");
     client.limit("CL.THROTTLE key 4 1 1");
     catch_up(&mut client, &mut follower);
-    let [facts, transactions] = follower.infos(["cmdstat_RL.APPLY", "cmdstat_exec"]);
-    assert!(facts.starts_with("calls=2,") && transactions.starts_with("calls=1,"), "{facts} {transactions}");
-    assert!(is_disturbed(&mut follower));
+    let [effects, transactions] = follower.infos(["cmdstat_RL.APPLY", "cmdstat_exec"]);
+    assert!(effects.starts_with("calls=2,") && transactions.starts_with("calls=1,"), "{effects} {transactions}");
+    assert!(watched_key_changed(&mut follower));
     assert_eq!(follower.digest("key"), client.digest("key"));
 }
 
 #[test]
-fn transactions_and_scripts_take_it_over() {
+fn transactions_and_scripts_migrate_strings() {
     let mut primary = Server::with_clock(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::with_clock(&[]);
     let mut client = primary.connect();
     let mut follower = attach(&replica, &primary);
     let full_at = nanoseconds(&mut primary, 2_000);
-    // Also a string that the transaction itself has made, and still has a hold on.
+    // Also a string that the same transaction has created.
     client.get::<()>("MULTI");
     client.get::<()>(&format!("SET key {full_at} PX 2000"));
     for quantity in [0, 4, 2, 0] {
         client.get::<()>(&format!("CL.THROTTLE key 4 1 1 {quantity}"));
     }
-    let (_, asked, denied, allowed, then): (Value, Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>) = client.get("EXEC");
-    assert_eq!((asked, denied), (vec![0, 5, 3, -1, 2], vec![1, 5, 3, 1, 2]));
+    let (_, read, denied, allowed, then): (Value, Vec<i64>, Vec<i64>, Vec<i64>, Vec<i64>) = client.get("EXEC");
+    assert_eq!((read, denied), (vec![0, 5, 3, -1, 2], vec![1, 5, 3, 1, 2]));
     assert_eq!((allowed, then), (vec![0, 5, 1, -1, 4], vec![0, 5, 1, -1, 4]));
 
-    leave(&mut client, "scripted", full_at, 2_000);
+    set_cell_key(&mut client, "scripted", full_at, 2_000);
     let script = "redis.call('CL.THROTTLE', KEYS[1], 4, 1, 1, 4) local kind = redis.call('TYPE', KEYS[1]).ok \
-                  local told = redis.call('CL.THROTTLE', KEYS[1], 4, 1, 1, 2) \
-                  return {kind, redis.call('TYPE', KEYS[1]).ok, told[3]}";
-    let told: (String, String, i64) = client.eval(script, "scripted", &[]);
-    assert_eq!(told, ("string".to_owned(), "ratelimit".to_owned(), 1));
+                  local reply = redis.call('CL.THROTTLE', KEYS[1], 4, 1, 1, 2) \
+                  return {kind, redis.call('TYPE', KEYS[1]).ok, reply[3]}";
+    let reply: (String, String, i64) = client.eval(script, "scripted", &[]);
+    assert_eq!(reply, ("string".to_owned(), "ratelimit".to_owned(), 1));
     assert_eq!(client.digest("scripted"), client.digest("key"));
     catch_up(&mut client, &mut follower);
     for key in ["key", "scripted"] {
@@ -127,11 +127,11 @@ fn transactions_and_scripts_take_it_over() {
 }
 
 #[test]
-fn a_file_of_commands_that_redis_cell_wrote_is_loaded() {
+fn an_append_only_file_of_redis_cell_is_loaded() {
     let mut server = Server::with_clock(&[]);
     let full_at = nanoseconds(&mut server, 2_000);
     let expires = server.clock().now() / 1_000 + 2_000;
-    // It appends its command as it came, whatever was answered.
+    // redis-cell appends every command, whatever its reply.
     let commands = [
         format!("SET key {full_at} PXAT {expires}"),
         "CL.THROTTLE key 4 1 1 0".to_owned(),
@@ -151,11 +151,11 @@ fn a_file_of_commands_that_redis_cell_wrote_is_loaded() {
     for _ in 0..2 {
         let mut client = server.connect();
         let counted = counted(&mut client).row("TOKENBUCKET");
-        assert_eq!((counted.allowed, counted.denied, counted.keys), (0, 0, 2), "it was answered elsewhere");
+        assert_eq!((counted.allowed, counted.denied, counted.keys), (0, 0, 2), "loading counts no requests");
         assert_eq!(client.limit("CL.THROTTLE key 4 1 1 0"), [0, 5, 1, -1, 4]);
         assert_eq!(client.limit("CL.THROTTLE new 4 1 1 0"), [0, 5, 0, -1, 5]);
         assert_eq!(keys_without_expiry(&mut client), [""; 0]);
-        // From then on there is what we write.
+        // The rewritten file has this module's commands.
         client.get::<()>("BGREWRITEAOF");
         client.wait_for_files();
         server.restart();
