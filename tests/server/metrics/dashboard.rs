@@ -29,7 +29,7 @@ impl Dashboard {
         variables.find(|variable| variable["name"] == name).unwrap_or_else(|| panic!("no variable {name}"))
     }
 
-    /// What all panels show when all instances are chosen.
+    /// The queries of all panels, with all instances chosen.
     pub fn shown(&self) -> Vec<Shown> {
         let all = text(&self.variable("instance")["allValue"]);
         let of = |panel: &Value, target: &Value| Shown {

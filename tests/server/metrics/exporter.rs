@@ -10,10 +10,9 @@ use std::{env, thread};
 use super::samples::{parse, Sample, NAME};
 use crate::common::{end, eventually, free_port, spawn, Server, PATIENCE};
 
-/// What it is to run.
 pub const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/monitoring/ratelimit.lua");
 
-/// An exporter of one server, gone when it goes out of scope. It may not outlive the server's folder, where its log is.
+/// An exporter of one server, killed on drop. Its log is in the server's folder, which must live longer.
 pub struct Exporter {
     child: Child,
     port: u16,
@@ -21,7 +20,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// One with the script, and with further options.
+    /// Starts an exporter with the script and further options.
     pub fn start(server: &Server, options: &[&str]) -> Self {
         // Another process may take the port in between.
         let mut tries = (0..5).map(|_| Self::start_once(server, options));
@@ -34,7 +33,7 @@ impl Exporter {
         let program = env::var_os("REDIS_EXPORTER").unwrap_or_else(|| "prometheus-redis-exporter".into());
         let mut command = Command::new(&program);
         command
-            // It takes options from there too.
+            // The exporter also takes options from the environment.
             .env_clear()
             .env("PATH", env::var_os("PATH").unwrap_or_default())
             .args(["-redis.addr", &format!("redis://127.0.0.1:{}", server.port)])
@@ -68,7 +67,7 @@ impl Exporter {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// All that it shows now; `None` if it does not answer.
+    /// The page of metrics; `None` if it does not reply.
     fn page(&self) -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -79,7 +78,7 @@ impl Exporter {
         head.split(' ').nth(1).is_some_and(|status| status == "200").then(|| page.to_owned())
     }
 
-    /// All that it shows now, with the labels that Prometheus adds.
+    /// All samples, with the labels that Prometheus adds.
     pub fn scrape(&self) -> Vec<Sample> {
         let mut samples = parse(&self.page().expect("an answer"));
         for sample in &mut samples {
@@ -100,7 +99,7 @@ impl Drop for Exporter {
     }
 }
 
-/// The only sample of this name; `None` if there is none.
+/// The only sample of this name, if any.
 pub fn only<'a>(samples: &'a [Sample], name: &str) -> Option<&'a Sample> {
     let mut found = samples.iter().filter(|sample| sample.labels[NAME] == name);
     let first = found.next();

@@ -139,7 +139,7 @@ fn it_works_while_writes_fail() {
     assert!(client.error("RL.CHECK login new").starts_with("OOM"));
     assert_eq!(scripted(&exporter.scrape()), expected, "memory is full");
     client.get::<()>("CONFIG SET maxmemory 0");
-    // As during a failover.
+    // As in a failover.
     client.get::<()>("CLIENT PAUSE 1000000 WRITE");
     assert_eq!(scripted(&exporter.scrape()), expected, "clients are paused");
     client.get::<()>("CLIENT UNPAUSE");
@@ -297,12 +297,12 @@ fn the_dashboard_is_well_formed() {
         let targets = list(&panel["targets"]);
         let names: BTreeSet<_> = targets.iter().map(|target| text(&target["refId"])).collect();
         assert!(!targets.is_empty() && names.len() == targets.len(), "{title}");
-        // All of the instances that are chosen, and none besides; roles are asked for by instance.
+        // Exactly the chosen instances; roles are selected by instance.
         let mut selectors = targets.iter().flat_map(|target| text(&target["expr"]).split('{').skip(1));
         let chosen = |selector: &str| ["instance=~\"$instance\"", "role="].iter().any(|it| selector.starts_with(it));
         assert!(selectors.all(chosen), "{title}");
     }
-    // No holes either.
+    // No gaps either.
     let height = taken.iter().map(|square| square.1 + 1).max().unwrap_or_default();
     assert_eq!(u64::try_from(taken.len()), Ok(24 * height));
 }

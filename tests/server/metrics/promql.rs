@@ -1,5 +1,5 @@
-//! Which series an expression of `PromQL` comes to: as much of the language as the dashboard uses, and of series only
-//! their labels. Anything else, and anything that would find nothing, is an error.
+//! Evaluates expressions of `PromQL` to the labels of their series. Supports the part of the language that the
+//! dashboard uses; anything else, and a selector that finds nothing, is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -9,7 +9,7 @@ use regex::Regex;
 
 use super::samples::{quoted, Labels, NAME};
 
-/// The series of an expression, given all that there are.
+/// The series of an expression, of `all` series.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -27,7 +27,7 @@ enum Token {
     Word(String),
     Text(String),
     Number,
-    /// What Grafana fills in.
+    /// A variable of Grafana.
     Variable(String),
     Symbol(&'static str),
 }
@@ -75,7 +75,7 @@ enum Value {
     Number,
     Text(String),
     Series(Vec<Labels>),
-    /// With all values of some time.
+    /// A range vector.
     Range(Vec<Labels>),
 }
 
@@ -193,7 +193,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The series of this name that fit what is in braces.
+    /// The series of this name that match the selector in braces.
     fn selected(&mut self, name: &str) -> Result<Value, String> {
         let mut found: Vec<&Labels> = self.all.iter().filter(|series| series[NAME] == name).collect();
         if found.is_empty() {
@@ -263,7 +263,7 @@ impl Parser<'_> {
     }
 }
 
-/// A regular expression once for each way through the alternatives in its groups: none is to be in vain.
+/// A regular expression for each combination of the alternatives in its groups, as each must match something.
 fn ways(pattern: &str) -> Vec<String> {
     let groups = pattern.match_indices('(').filter_map(|(start, _)| Some((start, start + pattern[start..].find(')')?)));
     let Some((start, end)) = groups.into_iter().find(|&(start, end)| pattern[start..end].contains('|')) else {
@@ -273,7 +273,7 @@ fn ways(pattern: &str) -> Vec<String> {
     pattern[start + 1..end].split('|').flat_map(|way| ways(&format!("{before}(?:{way}){after}"))).collect()
 }
 
-/// A regular expression that is to match all of a value, as Prometheus's do.
+/// A regular expression that must match the entire value, as in Prometheus.
 fn whole(pattern: &str) -> Result<Regex, String> {
     Regex::new(&format!("^(?:{pattern})$")).map_err(|error| error.to_string())
 }
@@ -283,7 +283,7 @@ fn without_name(mut series: Labels) -> Labels {
     series
 }
 
-/// Those on the left that have a partner on the right.
+/// The series on the left that match one on the right.
 fn matched(
     left: Vec<Labels>,
     right: &[Labels],
@@ -309,7 +309,7 @@ fn matched(
     Ok(matched)
 }
 
-/// With another label, made of one that is there; of each of them, or it would be shown under no name.
+/// Adds a label, made from another one. All series must match, as the others would be shown without a name.
 fn relabelled(
     series: Vec<Labels>,
     made: &str,

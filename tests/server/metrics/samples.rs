@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The labels of a series, its name among them.
+/// The labels of a series, with its name.
 pub type Labels = BTreeMap<String, String>;
 
 /// The label that holds the name.
@@ -38,7 +38,7 @@ fn sample(line: &str) -> Option<Sample> {
     Some(Sample { labels, value: rest.strip_prefix(' ')?.parse().ok()? })
 }
 
-/// A text up to the quote that ends it, and what follows.
+/// A text up to its closing quote, and the rest.
 pub fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
