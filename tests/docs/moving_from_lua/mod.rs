@@ -40,7 +40,7 @@ impl Both {
         let mut server = Server::with_clock(settings);
         let mut client = server.connect();
         let sha = script.load(&mut client);
-        // Redis 7.4 may remove an expired key of a script at the start of its last millisecond, or later.
+        // Redis 7.4 and later may remove a script's key at the start of its last millisecond, or later.
         client.get::<()>("DEBUG SET-ACTIVE-EXPIRE 0");
         // Not at the boundary of any window.
         server.clock().set(START + 12_345_678_901);
