@@ -14,10 +14,10 @@ RUN apt-get update && \
     rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
-# The caches are kept between builds, also for other sources, so the module itself is always rebuilt.
+# The caches are kept between builds, also for other sources, so the module and its limiters are always rebuilt.
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/source/target \
-    touch src/lib.rs && \
+    touch src/lib.rs limiter/src/lib.rs && \
     cargo build --release --locked && \
     cp target/release/libredis_ratelimit.so /ratelimit.so
 

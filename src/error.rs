@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use limiter::{Algorithm, ArgumentError, Quoted, WrongAlgorithm};
+use limiter::{Algorithm, ArgumentError, Quoted, Value, WrongAlgorithm};
 
 /// An error reply: a code and a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,9 +91,13 @@ impl Error {
     pub fn invalid(reason: impl fmt::Display) -> Self {
         Self::Invalid(reason.to_string())
     }
-}
 
-impl Error {
+    /// The key holds this value, the limits of a policy.
+    #[cold]
+    pub fn holds_policy(value: &Value, requested: Algorithm) -> Self {
+        Self::HoldsPolicy { key: None, held: value.algorithms(), requested }
+    }
+
     /// Names the key that the error is about, for commands with several keys.
     #[cold]
     #[must_use]
@@ -102,6 +106,13 @@ impl Error {
             *key = Some(name.to_vec());
         }
         self
+    }
+}
+
+impl From<WrongAlgorithm> for Error {
+    #[cold]
+    fn from(error: WrongAlgorithm) -> Self {
+        Self::WrongAlgorithm(None, error)
     }
 }
 
@@ -123,7 +134,7 @@ impl fmt::Display for Error {
                 write!(f, "ERR invalid {name} {}: expected an integer from {min} to {max}", Quoted(given))
             }
             Self::MissingLimits { expected, found } => {
-                write!(f, "ERR numlimits is {expected}, but {found} limits are given: each is ALGORITHM key a b")
+                write!(f, "ERR numlimits is {expected}, but limits given: {found}; each limit is ALGORITHM key a b")
             }
             Self::UnknownOption { given, expected } => {
                 write!(f, "ERR unknown option {}: expected {expected}", Quoted(given))
@@ -142,11 +153,11 @@ impl fmt::Display for Error {
                 wrong_algorithm(f, None, format_args!("a {} limiter, not the limits of a policy", held.name()))
             }
             Self::UnknownPolicy { name, known, more } => {
-                write!(f, "ERR unknown policy {}: ", Quoted(name))?;
+                write!(f, "ERR unknown policy {}, ", Quoted(name))?;
                 match more {
                     _ if known.is_empty() => f.write_str("no policies are defined, create one with RL.POLICY SET"),
-                    0 => write!(f, "the policies are {}", known.join(", ")),
-                    more => write!(f, "the policies are {} and {more} more", known.join(", ")),
+                    0 => write!(f, "known policies: {}", known.join(", ")),
+                    more => write!(f, "known policies: {} and {more} more", known.join(", ")),
                 }
             }
             Self::NoPolicyFile => {
@@ -195,11 +206,11 @@ mod tests {
             ),
             (
                 Error::UnknownPolicy { name: b"x".to_vec(), known: vec!["a".to_owned(), "b".to_owned()], more: 3 },
-                "ERR unknown policy 'x': the policies are a, b and 3 more",
+                "ERR unknown policy 'x', known policies: a, b and 3 more",
             ),
             (
                 Error::UnknownPolicy { name: b"x".to_vec(), known: Vec::new(), more: 0 },
-                "ERR unknown policy 'x': no policies are defined, create one with RL.POLICY SET",
+                "ERR unknown policy 'x', no policies are defined, create one with RL.POLICY SET",
             ),
         ] {
             assert_eq!(error.to_string(), message);

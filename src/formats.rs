@@ -1,6 +1,7 @@
-//! All version numbers and tags that stand in RDB files, append-only files, `DUMP` payloads and replication streams, with
-//! the layout of each. Once released, a number and its layout never change: a new layout gets a new version, and the
-//! decoder gets an arm for it. A version that is later than the ones below is refused with a message that names both.
+//! The layouts of everything that stands in RDB files, append-only files, `DUMP` payloads and replication streams, with
+//! their version numbers and tags. Those of values are defined by the limiter crate, in the files that are named below; all
+//! others here. Once released, a number and its layout never change: a new layout gets a new version, and the decoder gets
+//! an arm for it and keeps the old ones. A later version is refused with a message that names both.
 //!
 //! `varint` is a variable-length integer ([`limiter::varint`]); `string` is a varint length and as many bytes. RDB integers
 //! and strings are the server's own.
@@ -51,25 +52,29 @@ pub const TYPE_VERSION: c_int = 1;
 /// The version of the policies in an RDB file.
 pub const POLICIES_VERSION: u64 = 1;
 
-/// A kind of effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EffectFormat {
-    /// The first byte.
-    pub kind: u8,
-    /// The second byte.
-    pub version: u8,
-}
-
-/// A cost was taken from a limiter.
-pub const TAKE: EffectFormat = EffectFormat { kind: 1, version: 1 };
+/// The kind of an effect, which is its first byte: a cost was taken from a limiter.
+pub const TAKE: u8 = 1;
 /// A cost was taken from the limits of a policy.
-pub const TAKE_POLICY: EffectFormat = EffectFormat { kind: 2, version: 1 };
+pub const TAKE_POLICY: u8 = 2;
 /// An amount was given back.
-pub const REFUND: EffectFormat = EffectFormat { kind: 3, version: 1 };
+pub const REFUND: u8 = 3;
 /// A key holds a value.
-pub const SET: EffectFormat = EffectFormat { kind: 4, version: 1 };
+pub const SET: u8 = 4;
 /// A log has further entries.
-pub const APPEND: EffectFormat = EffectFormat { kind: 5, version: 1 };
+pub const APPEND: u8 = 5;
 
-/// All kinds of effects.
-pub const EFFECTS: [EffectFormat; 5] = [TAKE, TAKE_POLICY, REFUND, SET, APPEND];
+/// Every kind of effect with the version that is written, which is the effect's second byte. The decoder
+/// ([`crate::replication::effect`]) reads this version and all earlier ones.
+pub const EFFECTS: [(u8, u8); 5] = [(TAKE, 1), (TAKE_POLICY, 1), (REFUND, 1), (SET, 1), (APPEND, 1)];
+
+/// The version of a kind of effect that is written; `None` for an unknown kind.
+pub const fn effect_version(kind: u8) -> Option<u8> {
+    let mut index = 0;
+    while index < EFFECTS.len() {
+        if EFFECTS[index].0 == kind {
+            return Some(EFFECTS[index].1);
+        }
+        index += 1;
+    }
+    None
+}

@@ -3,7 +3,8 @@
 //! The limiters are a crate of their own, [`limiter`], which knows no Redis. A key of the native type holds one, or those
 //! of a policy ([`datatype`]); a command decides on a request ([`commands`]); and what it took is replicated as an effect,
 //! not as the command ([`replication`]). [`policies`] have names and are kept outside the keys. [`stats`] count. Everything
-//! that touches Redis's C API is in [`server`], in [`datatype`] and here, where the module is loaded.
+//! that touches Redis's C API is in [`server`], in [`datatype`] and here; the functions that register commands, configuration
+//! and events only hand on the context while the module is being loaded.
 
 pub mod commands;
 pub mod config;

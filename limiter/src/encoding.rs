@@ -12,11 +12,12 @@ use std::fmt;
 use crate::varint::{push_varint, Reader, Sink};
 use crate::{Limiter, PolicyLimits, PolicyName, Quota, Segment, Unpacked, Value, MAX_AMOUNT, MAX_LIMITS};
 
-/// The version of the encoding of values, which is their first byte. It also covers the segments of their logs.
+/// The version of the encoding of values, which is their first byte. It is also that of the segments of their logs in RDB
+/// files.
 pub const VALUE_VERSION: u8 = 1;
 
 /// The tag of the limits of a policy, where otherwise the tag of an algorithm is. It is never changed.
-const POLICY: u8 = 64;
+pub(crate) const POLICY: u8 = 64;
 
 /// Why bytes are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,11 +81,16 @@ impl Value {
     /// # Errors
     /// When the bytes are corrupt, or of a later version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_with_version(bytes).map(|(value, _)| value)
+    }
+
+    /// As [`Self::decode`], with the version, which segments that follow have too.
+    pub(crate) fn decode_with_version(bytes: &[u8]) -> Result<(Self, u8), DecodeError> {
         let mut reader = Reader::new(bytes);
         let version = reader.byte().ok_or(DecodeError::Corrupt)?;
         DecodeError::check_version("value encoding version", version.into(), VALUE_VERSION.into())?;
         let value = decode_value(&mut reader, version).filter(|_| reader.is_at_end());
-        value.ok_or(DecodeError::Corrupt)
+        Ok((value.ok_or(DecodeError::Corrupt)?, version))
     }
 }
 
@@ -162,8 +168,11 @@ pub fn encode_segment(segment: Segment<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(segment.bytes);
 }
 
-/// Reads what [`encode_segment`] wrote; its entries are checked by [`Value::append`].
-pub fn decode_segment(bytes: &[u8]) -> Option<Segment<'_>> {
+/// Reads what [`encode_segment`] wrote in this version; its entries are checked by [`Value::append`].
+pub fn decode_segment(bytes: &[u8], version: u8) -> Option<Segment<'_>> {
+    if version != 1 {
+        return None;
+    }
     let mut reader = Reader::new(bytes);
     let segment = Segment { base: reader.varint()?, bytes: reader.rest() };
     // No log has an empty one: a file full of them would only cost time.

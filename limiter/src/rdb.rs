@@ -40,11 +40,11 @@ impl Value {
     /// # Errors
     /// When it is corrupt, or of a later version.
     pub fn load(from: &mut impl RdbReader) -> Result<Self, DecodeError> {
-        let mut value = from.bytes(Self::decode).ok_or(DecodeError::Corrupt)??;
+        let (mut value, version) = from.bytes(Self::decode_with_version).ok_or(DecodeError::Corrupt)??;
         for log in value.limiters_mut().iter_mut().filter(|limiter| limiter.entries().is_some()) {
             // A wrong number only leads to the end of the file.
             for _ in 0..from.number().ok_or(DecodeError::Corrupt)? {
-                let append = |bytes: &[u8]| log.append(decode_segment(bytes).ok_or(DecodeError::Corrupt)?);
+                let append = |bytes: &[u8]| log.append(decode_segment(bytes, version).ok_or(DecodeError::Corrupt)?);
                 from.bytes(append).ok_or(DecodeError::Corrupt)??;
             }
         }

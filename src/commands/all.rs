@@ -2,13 +2,13 @@
 
 use limiter::{Decision, PerLimit, Quota, Request, Verdict, MAX_LIMITS};
 
-use super::options::{self, CommandOption, Options};
+use super::options::{CommandOption, WithOptions};
 use super::outcome;
 use crate::datatype::Key;
 use crate::error::Error;
 use crate::policies::parse_limit;
 use crate::replication::{apply, consumers, EffectBytes};
-use crate::server::{self, Arg, Args, ArgumentSpec, Command, Context};
+use crate::server::{self, Arg, Args, Command, Context};
 use crate::stats;
 
 /// The position of the first limit, and the number of arguments of each limit. The server finds the keys by these numbers
@@ -16,21 +16,19 @@ use crate::stats;
 const FIRST: usize = 2;
 const STEP: usize = 4;
 
-const OPTIONS: &[CommandOption] = &[CommandOption::Cost];
-
 /// `RL.ALL`
 pub struct All;
+
+impl WithOptions for All {
+    const OPTIONS: &'static [CommandOption] = &[CommandOption::Cost];
+}
 
 impl Command for All {
     const NAME: &'static str = "ALL";
 
-    fn options() -> Vec<ArgumentSpec> {
-        options::docs(OPTIONS)
-    }
-
     fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
         let count = parse_numlimits(args)?;
-        let options = Options::parse(OPTIONS, args.bytes_from(FIRST + STEP * count))?;
+        let options = Self::parse_options(args.bytes_from(FIRST + STEP * count))?;
         let mut limits = PerLimit::with_capacity(count);
         for index in 0..count {
             limits.push(parse_one(args, index)?);

@@ -2,13 +2,13 @@
 
 use limiter::{Decision, PerLimit, PolicyName, Quota, Request, Verdict};
 
-use super::options::{self, Options};
+use super::options::{self, CommandOption, Options, WithOptions};
 use super::outcome;
 use crate::datatype::Key;
 use crate::error::Error;
 use crate::policies;
 use crate::replication::{apply, consumers, PolicyEffectBytes};
-use crate::server::{self, Arg, Args, ArgumentSpec, Command, Context};
+use crate::server::{self, Arg, Args, Command, Context};
 
 /// How many policies the error for an unknown policy names.
 const NAMED: usize = 20;
@@ -16,20 +16,16 @@ const NAMED: usize = 20;
 /// `RL.CHECK`
 pub struct Check;
 
+impl WithOptions for Check {
+    const OPTIONS: &'static [CommandOption] = options::REQUEST;
+}
+
 impl Command for Check {
     const NAME: &'static str = "CHECK";
 
-    fn options() -> Vec<ArgumentSpec> {
-        options::docs(options::REQUEST)
-    }
-
     fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
         let (Some(policy), Some(key)) = (args.get(1), args.get(2)) else { return Err(Error::WrongArity) };
-        let options = if args.get(3).is_none() {
-            Options::default()
-        } else {
-            Options::parse(options::REQUEST, args.bytes_from(3))?
-        };
+        let options = if args.get(3).is_none() { Options::default() } else { Self::parse_options(args.bytes_from(3))? };
         let (name, limits) = policies::find(policy.bytes()).ok_or_else(|| unknown(policy))?;
         let (mut decisions, now) = (PerLimit::new(), server::now());
         let open = Key::open(ctx, key)?;

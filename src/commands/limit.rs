@@ -3,23 +3,23 @@
 
 use limiter::{Algorithm, Decision, Quota, Request};
 
-use super::options::{self, Options};
+use super::options::{self, CommandOption, Options, WithOptions};
 use super::outcome;
 use crate::datatype::Key;
 use crate::error::Error;
 use crate::replication::{apply, consumers, EffectBytes};
-use crate::server::{self, Args, ArgumentSpec, Command, Context};
+use crate::server::{self, Args, Command, Context};
 use crate::stats;
 
 /// The command of the algorithm with this index in [`Algorithm::ALL`].
 pub struct Limit<const ALGORITHM: usize>;
 
+impl<const ALGORITHM: usize> WithOptions for Limit<ALGORITHM> {
+    const OPTIONS: &'static [CommandOption] = options::REQUEST;
+}
+
 impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
     const NAME: &'static str = Algorithm::ALL[ALGORITHM].name();
-
-    fn options() -> Vec<ArgumentSpec> {
-        options::docs(options::REQUEST)
-    }
 
     #[inline(always)]
     fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
@@ -28,11 +28,7 @@ impl<const ALGORITHM: usize> Command for Limit<ALGORITHM> {
             return Err(Error::WrongArity);
         };
         // Most requests have no options.
-        let options = if args.get(4).is_none() {
-            Options::default()
-        } else {
-            Options::parse(options::REQUEST, args.bytes_from(4))?
-        };
+        let options = if args.get(4).is_none() { Options::default() } else { Self::parse_options(args.bytes_from(4))? };
         let quota = Quota::parse(Algorithm::ALL[ALGORITHM], a.bytes(), b.bytes())?;
         let now = server::now();
         let open = Key::open(ctx, key)?;

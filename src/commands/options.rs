@@ -19,27 +19,46 @@ pub enum CommandOption {
 /// The options of commands that decide on a request.
 pub const REQUEST: &[CommandOption] = &[CommandOption::Cost, CommandOption::Force];
 
-/// How an option is written.
-struct Description {
-    keyword: &'static str,
-    /// The name of its value in `COMMAND DOCS`, and the form of it in messages.
-    value: Option<(&'static str, &'static str)>,
-}
-
 impl CommandOption {
-    const fn describe(self) -> Description {
+    /// Its keyword.
+    const fn keyword(self) -> &'static str {
         match self {
-            Self::Cost => Description { keyword: "COST", value: Some(("cost", AMOUNT_FORM)) },
-            Self::Force => Description { keyword: "FORCE", value: None },
-            Self::Reset => Description { keyword: "RESET", value: None },
+            Self::Cost => "COST",
+            Self::Force => "FORCE",
+            Self::Reset => "RESET",
+        }
+    }
+
+    /// The name of its value in `COMMAND DOCS`, and the form of it in messages; `None` for an option without a value.
+    const fn value(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Cost => Some(("cost", AMOUNT_FORM)),
+            Self::Force | Self::Reset => None,
         }
     }
 }
 
-/// The options as `COMMAND DOCS` shows them.
-pub fn docs(accepted: &[CommandOption]) -> Vec<ArgumentSpec> {
-    let docs = accepted.iter().map(|option| option.describe());
-    docs.map(|it| ArgumentSpec::Option { token: it.keyword, value: it.value.map(|(name, _)| name) }).collect()
+/// A command with options.
+pub trait WithOptions {
+    /// The options that it accepts: those that it parses, and that `COMMAND DOCS` shows.
+    const OPTIONS: &'static [CommandOption];
+
+    /// Reads the options of the command.
+    ///
+    /// # Errors
+    /// As for [`Options::parse`].
+    fn parse_options<'a>(words: impl Iterator<Item = &'a [u8]>) -> Result<Options, Error> {
+        Options::parse(Self::OPTIONS, words)
+    }
+}
+
+/// The options of a command as `COMMAND DOCS` shows them.
+pub fn docs<C: WithOptions>() -> Vec<ArgumentSpec> {
+    let docs = |option: &CommandOption| ArgumentSpec::Option {
+        token: option.keyword(),
+        value: option.value().map(|(name, _)| name),
+    };
+    C::OPTIONS.iter().map(docs).collect()
 }
 
 /// The values of the options of a command.
@@ -70,26 +89,28 @@ impl Options {
     ) -> Result<Self, Error> {
         let (mut options, mut seen) = (Self::default(), 0_u32);
         while let Some(word) = words.next() {
-            let is_it = |option: &CommandOption| word.eq_ignore_ascii_case(option.describe().keyword.as_bytes());
+            let is_it = |option: &CommandOption| word.eq_ignore_ascii_case(option.keyword().as_bytes());
             let Some(index) = accepted.iter().position(is_it) else { return Err(unknown(word, accepted)) };
             let option = accepted[index];
-            let Description { keyword, value } = option.describe();
-            let value = match value {
-                None => &[][..],
-                Some((_, expected)) => words.next().ok_or(Error::MissingValue { option: keyword, expected })?,
+            let value = match option.value() {
+                None => &[],
+                Some((_, expected)) => {
+                    words.next().ok_or_else(|| Error::MissingValue { option: option.keyword(), expected })?
+                }
             };
-            options.set(option, keyword, value)?;
+            options.set(option, value)?;
             if seen & (1 << index) != 0 {
-                return Err(Error::DuplicateOption(keyword));
+                return Err(Error::DuplicateOption(option.keyword()));
             }
             seen |= 1 << index;
         }
         Ok(options)
     }
 
-    fn set(&mut self, option: CommandOption, keyword: &'static str, value: &[u8]) -> Result<(), Error> {
+    #[inline(always)]
+    fn set(&mut self, option: CommandOption, value: &[u8]) -> Result<(), Error> {
         match option {
-            CommandOption::Cost => self.cost = parse_amount(keyword, value)?,
+            CommandOption::Cost => self.cost = parse_amount(option.keyword(), value)?,
             CommandOption::Force => self.mode = Mode::Force,
             CommandOption::Reset => self.reset = true,
         }
@@ -104,10 +125,10 @@ impl Options {
 
 #[cold]
 fn unknown(word: &[u8], accepted: &[CommandOption]) -> Error {
-    let forms: Vec<String> = accepted
-        .iter()
-        .map(|option| option.describe())
-        .map(|it| if it.value.is_some() { format!("{} n", it.keyword) } else { it.keyword.to_owned() })
-        .collect();
+    let form = |option: &CommandOption| match option.value() {
+        Some(_) => format!("{} n", option.keyword()),
+        None => option.keyword().to_owned(),
+    };
+    let forms: Vec<String> = accepted.iter().map(form).collect();
     Error::UnknownOption { given: word.to_vec(), expected: forms.join(" or ") }
 }

@@ -1,7 +1,7 @@
 //! `RL.POLICY SET|GET|DEL|LIST|LOAD|SAVE|HELP`: manages the policies that `RL.CHECK` uses.
 
 use crate::error::Error;
-use crate::policies::{self, parse_name, NoFile, Policy};
+use crate::policies::{self, parse_name, Policy, PolicyFileError};
 use crate::server::{Args, Command, Context};
 
 const HELP: [&str; 15] = [
@@ -101,8 +101,10 @@ impl Command for Load {
     const NAME: &'static str = "POLICY LOAD";
 
     fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), Error> {
-        let loaded = policies::load_file().map_err(|NoFile| Error::NoPolicyFile)?;
-        loaded.map_err(|problem| Error::invalid(format_args!("{problem}; the policies stay")))?;
+        policies::load_file().map_err(|error| match error {
+            PolicyFileError::NoFile => Error::NoPolicyFile,
+            PolicyFileError::Invalid(problem) => Error::invalid(format_args!("{problem}; the policies stay")),
+        })?;
         ctx.reply_with_ok();
         Ok(())
     }
@@ -115,8 +117,10 @@ impl Command for Save {
     const NAME: &'static str = "POLICY SAVE";
 
     fn run(ctx: &mut Context, _args: Args<'_>) -> Result<(), Error> {
-        let saved = policies::save_file().map_err(|NoFile| Error::NoPolicyFile)?;
-        saved.map_err(Error::invalid)?;
+        policies::save_file().map_err(|error| match error {
+            PolicyFileError::NoFile => Error::NoPolicyFile,
+            PolicyFileError::Invalid(problem) => Error::Invalid(problem),
+        })?;
         ctx.reply_with_ok();
         Ok(())
     }

@@ -1,28 +1,26 @@
 //! `RL.STATS [RESET]`: the statistics, as a map.
 
-use super::options::{self, CommandOption, Options};
+use super::options::{CommandOption, WithOptions};
 use crate::error::Error;
 use crate::policies;
-use crate::server::{self, Args, ArgumentSpec, Command, Context, Sender};
+use crate::server::{self, Args, Command, Context, Sender};
 use crate::stats::{self, Row, Snapshot, VERSION};
 
 /// Users who may reset the server's statistics may reset these.
 const RESET_NEEDS: [&std::ffi::CStr; 2] = [c"CONFIG", c"RESETSTAT"];
 
-const OPTIONS: &[CommandOption] = &[CommandOption::Reset];
-
 /// `RL.STATS`
 pub struct Stats;
+
+impl WithOptions for Stats {
+    const OPTIONS: &'static [CommandOption] = &[CommandOption::Reset];
+}
 
 impl Command for Stats {
     const NAME: &'static str = "STATS";
 
-    fn options() -> Vec<ArgumentSpec> {
-        options::docs(OPTIONS)
-    }
-
     fn run(ctx: &mut Context, args: Args<'_>) -> Result<(), Error> {
-        if !Options::parse(OPTIONS, args.bytes_from(1))?.reset {
+        if !Self::parse_options(args.bytes_from(1))?.reset {
             reply_with(ctx, &Snapshot::take(policies::counts()));
             return Ok(());
         }

@@ -8,6 +8,7 @@ use super::apply::Apply;
 use super::check::Check;
 use super::info::Info;
 use super::limit::Limit;
+use super::options::{self, WithOptions};
 use super::peek::Peek;
 use super::policy;
 use super::refund::Refund;
@@ -30,28 +31,38 @@ pub const COMMANDS: [CommandSpec; 14] = [
     CommandSpec {
         summary: "Consumes tokens from a bucket that refills at a steady rate.",
         arguments: BUCKET,
-        ..request::<Limit<{ Algorithm::TokenBucket as usize }>>("RL.TOKENBUCKET")
+        ..with_options::<Limit<{ Algorithm::TokenBucket as usize }>>(request::<
+            Limit<{ Algorithm::TokenBucket as usize }>,
+        >("RL.TOKENBUCKET"))
     },
     CommandSpec {
         summary: "Adds a request to a queue that drains at a steady rate. Returns how long to delay the request.",
         arguments: BUCKET,
-        ..request::<Limit<{ Algorithm::LeakyBucket as usize }>>("RL.LEAKYBUCKET")
+        ..with_options::<Limit<{ Algorithm::LeakyBucket as usize }>>(request::<
+            Limit<{ Algorithm::LeakyBucket as usize }>,
+        >("RL.LEAKYBUCKET"))
     },
     CommandSpec {
         summary: "Counts a request in the current fixed window.",
         arguments: WINDOW,
-        ..request::<Limit<{ Algorithm::FixedWindow as usize }>>("RL.FIXEDWINDOW")
+        ..with_options::<Limit<{ Algorithm::FixedWindow as usize }>>(request::<
+            Limit<{ Algorithm::FixedWindow as usize }>,
+        >("RL.FIXEDWINDOW"))
     },
     CommandSpec {
         summary: "Counts a request in an exact sliding window.",
         complexity: "O(1) amortized",
         arguments: WINDOW,
-        ..request::<Limit<{ Algorithm::SlidingLog as usize }>>("RL.SLIDINGLOG")
+        ..with_options::<Limit<{ Algorithm::SlidingLog as usize }>>(
+            request::<Limit<{ Algorithm::SlidingLog as usize }>>("RL.SLIDINGLOG"),
+        )
     },
     CommandSpec {
         summary: "Counts a request in an approximate sliding window that uses constant memory.",
         arguments: WINDOW,
-        ..request::<Limit<{ Algorithm::SlidingCounter as usize }>>("RL.SLIDINGCOUNTER")
+        ..with_options::<Limit<{ Algorithm::SlidingCounter as usize }>>(request::<
+            Limit<{ Algorithm::SlidingCounter as usize }>,
+        >("RL.SLIDINGCOUNTER"))
     },
     CommandSpec {
         summary: "Checks a request against several limits on several keys. Consumes from all of them or from none.",
@@ -59,7 +70,7 @@ pub const COMMANDS: [CommandSpec; 14] = [
         arity: -6,
         keys: Keys::Fours,
         arguments: &[Integer("numlimits"), Repeated("limit", &[ALGORITHM, Key, A, B])],
-        ..request::<All>("RL.ALL")
+        ..with_options::<All>(request::<All>("RL.ALL"))
     },
     CommandSpec {
         summary: "Checks a request against all limits of a policy. Consumes from all of them or from none.",
@@ -67,13 +78,13 @@ pub const COMMANDS: [CommandSpec; 14] = [
         arity: -3,
         keys: Keys::Write(2),
         arguments: &[String("policy"), Key],
-        ..request::<Check>("RL.CHECK")
+        ..with_options::<Check>(request::<Check>("RL.CHECK"))
     },
     CommandSpec {
         summary: "Returns the decision for a request without consuming quota.",
         arity: -2,
         arguments: &[Key],
-        ..read::<Peek>("RL.PEEK")
+        ..with_options::<Peek>(read::<Peek>("RL.PEEK"))
     },
     CommandSpec {
         // Without deny-oom: it takes no memory.
@@ -89,7 +100,7 @@ pub const COMMANDS: [CommandSpec; 14] = [
         categories: "slow",
         summary: "Returns or resets the statistics.",
         complexity: "O(N) where N is the number of policies",
-        ..CommandSpec::new::<Stats>("RL.STATS")
+        ..with_options::<Stats>(CommandSpec::new::<Stats>("RL.STATS"))
     },
     CommandSpec {
         // In a script the user is unknown, and so are the keys that the user may read.
@@ -176,6 +187,12 @@ const fn read<C: Command>(name: &'static str) -> CommandSpec {
     CommandSpec { flags: "readonly fast", categories: "read fast", keys: Keys::Read(1), ..CommandSpec::new::<C>(name) }
 }
 
+/// Adds the options of a command.
+#[allow(clippy::needless_pass_by_value)] // it becomes a part of the result
+const fn with_options<C: WithOptions>(command: CommandSpec) -> CommandSpec {
+    CommandSpec { options: options::docs::<C>, ..command }
+}
+
 /// What the subcommands of `RL.POLICY` have in common.
 const fn policy_subcommand<C: Command>(name: &'static str) -> CommandSpec {
     CommandSpec {
@@ -205,3 +222,16 @@ const NAMES: [&str; Algorithm::ALL.len()] = {
     }
     names
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_has_a_command() {
+        for algorithm in Algorithm::ALL {
+            let name = format!("RL.{}", algorithm.name());
+            assert!(COMMANDS.iter().any(|command| command.name == name), "there is no {name}");
+        }
+    }
+}

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use limiter::{
-    Algorithm, BucketQuota, Decision, Limiter, Micros, Quota, Rate, Request, Retry, Value, WrongAlgorithm, MAX_AMOUNT,
-};
+use limiter::{Algorithm, BucketQuota, Decision, Limiter, Micros, Quota, Rate, Request, Retry, Value, MAX_AMOUNT};
 
 use super::limit::decide;
 use super::outcome;
@@ -119,12 +117,10 @@ fn to_seconds(time: Micros) -> i64 {
 
 /// The decision on a request with quantity 0, which only reports the state.
 fn peek(ctx: &mut Context, key: Arg<'_>, quota: &Quota, now: Micros) -> Result<Decision, Error> {
-    let peek = |limiter: &Limiter| limiter.peek(quota, 0, now).map_err(wrong_algorithm);
+    let peek = |limiter: &Limiter| limiter.peek(quota, 0, now).map_err(Error::from);
     let found = read(ctx, key, |value| match value {
         Value::Limiter(limiter) => peek(limiter),
-        Value::Policy(_) => {
-            Err(Error::HoldsPolicy { key: None, held: value.algorithms(), requested: Algorithm::TokenBucket })
-        }
+        Value::Policy(_) => Err(Error::holds_policy(value, Algorithm::TokenBucket)),
     });
     match found {
         Ok(Some(decided)) => decided,
@@ -139,7 +135,7 @@ fn request(ctx: &mut Context, key: Arg<'_>, quota: &Quota, request: Request) -> 
         decided?
     } else {
         let limiter = left_by_redis_cell(ctx, key, quota, request.now)?;
-        let decision = limiter.peek(quota, request.cost, request.now).map_err(wrong_algorithm)?;
+        let decision = limiter.peek(quota, request.cost, request.now)?;
         if decision.allowed {
             decide(Key::replace(ctx, key, Value::Limiter(limiter)), quota, request)?
         } else {
@@ -151,10 +147,6 @@ fn request(ctx: &mut Context, key: Arg<'_>, quota: &Quota, request: Request) -> 
         outcome::record(ctx, stats::of(Algorithm::TokenBucket), key, decision.into(), request.now);
     }
     Ok(decision)
-}
-
-fn wrong_algorithm(error: WrongAlgorithm) -> Error {
-    Error::WrongAlgorithm(None, error)
 }
 
 /// The bucket of a key that redis-cell has left: a string of the time when the limit resets, in nanoseconds since the epoch,

@@ -98,16 +98,11 @@ pub fn read<T>(ctx: &mut Context, name: Arg<'_>, read: impl FnOnce(&Value) -> T)
 /// Reads a string key of length `len` that has an expiry, with its expiry in milliseconds since the epoch; `None` for any
 /// other key. Strings of other lengths are not even read: a server may convert a string that is read in place, say from a
 /// number to bytes, and keys of others are left alone.
-pub fn expiring_string<T>(
-    ctx: &mut Context,
-    name: Arg<'_>,
-    len: usize,
-    read: impl FnOnce(&[u8], u64) -> T,
-) -> Option<T> {
+pub fn expiring_string<T>(ctx: &mut Context, name: Arg<'_>, len: usize, read: fn(&[u8], u64) -> T) -> Option<T> {
     let mode = raw::REDISMODULE_READ.cast_signed();
     // SAFETY: the context and the name are valid as long as the command runs. The key is open for reading, which is the mode
     // asked for, or null, which has another type. The bytes of the string stay in place and unchanged until the key is
-    // closed, since `read` cannot call the server.
+    // closed, since `read` captures nothing by which it could call the server.
     unsafe {
         let open = Handle::open_any(ctx, name, raw::REDISMODULE_READ);
         if api!(RedisModule_KeyType)(open.0) != KEYTYPE_STRING || api!(RedisModule_ValueLength)(open.0) != len {

@@ -23,5 +23,5 @@ pub use collection::{Policies, PolicyTextError};
 pub use policy::{parse_limit, parse_name, CountedLimits, LimitError, Policy, PolicyError};
 pub use store::{
     count, counts, definition, find, is_in_file, load_file, names, remove, reset_counts, save_file, set, use_file,
-    NoFile,
+    PolicyFileError,
 };

@@ -137,18 +137,25 @@ pub fn use_file(path: PathBuf) -> Result<(), String> {
     Ok(())
 }
 
-/// There is no policy file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoFile;
+/// Why the policy file cannot be loaded or saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyFileError {
+    /// There is no policy file.
+    NoFile,
+    /// It cannot be read or written, or a line is invalid: what is wrong, with the name of the file.
+    Invalid(String),
+}
 
 /// Reads the policy file again.
 ///
 /// # Errors
 /// When there is none; or when it cannot be read or a line is invalid: then the policies stay.
-pub fn load_file() -> Result<Result<(), String>, NoFile> {
+pub fn load_file() -> Result<(), PolicyFileError> {
     let mut store = store();
-    let loaded = store.file.as_mut().ok_or(NoFile)?.load();
-    Ok(loaded.map(|policies| store.replace(policies)))
+    let file = store.file.as_mut().ok_or(PolicyFileError::NoFile)?;
+    let policies = file.load().map_err(PolicyFileError::Invalid)?;
+    store.replace(policies);
+    Ok(())
 }
 
 /// Reads the policy file if it has changed. Returns the number of policies if so.
@@ -168,10 +175,10 @@ pub(super) fn load_changed_file() -> Option<Result<usize, String>> {
 ///
 /// # Errors
 /// When there is none; or when it cannot be written.
-pub fn save_file() -> Result<Result<(), String>, NoFile> {
+pub fn save_file() -> Result<(), PolicyFileError> {
     let mut store = store();
     let PolicyStore { in_force, file, .. } = &mut *store;
-    Ok(file.as_mut().ok_or(NoFile)?.save(in_force))
+    file.as_mut().ok_or(PolicyFileError::NoFile)?.save(in_force).map_err(PolicyFileError::Invalid)
 }
 
 /// The text of the policies for an RDB file: empty with a policy file.

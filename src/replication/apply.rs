@@ -30,12 +30,10 @@ pub trait OpenKey {
 #[inline(always)]
 pub fn take(key: &mut impl OpenKey, quota: &Quota, request: Request) -> Result<Decision, Error> {
     let decision = match key.value() {
-        Some(Value::Limiter(limiter)) => {
-            limiter.request(quota, request).map_err(|error| Error::WrongAlgorithm(None, error))?
-        }
-        Some(value @ Value::Policy(_)) => return Err(holds_policy(value, quota)),
+        Some(Value::Limiter(limiter)) => limiter.request(quota, request)?,
+        Some(value @ Value::Policy(_)) => return Err(Error::holds_policy(value, quota.algorithm())),
         None => {
-            let (limiter, decision) = request_first(quota, request).map_err(|it| Error::WrongAlgorithm(None, it))?;
+            let (limiter, decision) = request_first(quota, request)?;
             if decision.taken {
                 key.set(Value::Limiter(limiter));
             }
@@ -123,13 +121,12 @@ pub fn take_all<K: OpenKey, N>(
 ) -> Result<Verdict, (usize, Error)> {
     for (index, (key, (_, quota))) in keys.iter_mut().zip(limits).enumerate() {
         if let Some(value @ Value::Policy(_)) = key.value() {
-            return Err((index, holds_policy(value, quota)));
+            return Err((index, Error::holds_policy(value, quota.algorithm())));
         }
     }
     let new = limits.iter().map(|_| None).collect();
     let mut kept = KeyLimits { keys, limits, new };
-    let verdict = request_all(&mut kept, request, decisions)
-        .map_err(|error| (error.index, Error::WrongAlgorithm(None, error.algorithms)))?;
+    let verdict = request_all(&mut kept, request, decisions).map_err(|error| (error.index, error.algorithms.into()))?;
     if verdict.taken {
         for ((key, new), decision) in kept.keys.iter_mut().zip(kept.new).zip(&*decisions) {
             if let Some(limiter) = new {
@@ -195,9 +192,4 @@ pub fn apply(effect: Effect<'_>, key: &mut impl OpenKey) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-#[cold]
-fn holds_policy(value: &Value, quota: &Quota) -> Error {
-    Error::HoldsPolicy { key: None, held: value.algorithms(), requested: quota.algorithm() }
 }

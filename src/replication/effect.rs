@@ -9,7 +9,7 @@ use limiter::{
 };
 use smallvec::SmallVec;
 
-use crate::formats::{EffectFormat, APPEND, EFFECTS, REFUND, SET, TAKE, TAKE_POLICY};
+use crate::formats::{effect_version, APPEND, EFFECTS, REFUND, SET, TAKE, TAKE_POLICY};
 
 /// The command that carries effects: `RL.APPLY key effect [key effect …]`.
 pub const APPLY: &CStr = c"RL.APPLY";
@@ -63,16 +63,22 @@ impl Effect<'_> {
     pub fn decode(bytes: &[u8]) -> Result<Effect<'_>, DecodeError> {
         let mut reader = Reader::new(bytes);
         let (kind, version) = reader.byte().zip(reader.byte()).ok_or(DecodeError::Corrupt)?;
-        let Some(&known) = EFFECTS.iter().find(|known| known.kind == kind) else {
-            let latest = EFFECTS.iter().map(|known| known.kind).max().unwrap_or(0);
+        let Some(supported) = effect_version(kind) else {
+            let latest = EFFECTS.iter().map(|(kind, _)| *kind).max().unwrap_or(0);
             DecodeError::check_version("effect kind", kind.into(), latest.into())?;
             return Err(DecodeError::Corrupt);
         };
-        DecodeError::check_version("effect version", version.into(), known.version.into())?;
-        if known == SET {
-            return Value::decode(reader.rest()).map(Effect::Set);
-        }
-        decode(EffectFormat { kind, version }, &mut reader).ok_or(DecodeError::Corrupt)
+        DecodeError::check_version("effect version", version.into(), supported.into())?;
+        // The numbers are those of the layouts, so an arm stays when a later version is added.
+        let effect = match (kind, version) {
+            (TAKE, 1) => decode_take(&mut reader),
+            (TAKE_POLICY, 1) => decode_take_policy(&mut reader),
+            (REFUND, 1) => decode_refund(&mut reader),
+            (SET, 1) => return Value::decode(reader.rest()).map(Effect::Set),
+            (APPEND, 1) => return decode_append(&mut reader).ok_or(DecodeError::Corrupt),
+            _ => None,
+        };
+        effect.filter(|_| reader.is_at_end()).ok_or(DecodeError::Corrupt)
     }
 
     /// Whether the effect replaces the value of the key, whatever its type.
@@ -81,24 +87,22 @@ impl Effect<'_> {
     }
 }
 
-/// Decodes an effect of a known format. A new version is a new arm here.
-fn decode<'a>(format: EffectFormat, reader: &mut Reader<'a>) -> Option<Effect<'a>> {
-    let effect = match format {
-        TAKE => Effect::Take { quota: Quota::decode(reader)?, cost: amount(reader)?, at: time(reader)? },
-        TAKE_POLICY => Effect::TakePolicy {
-            policy: decode_policy_name(reader)?,
-            quotas: decode_quotas(reader)?,
-            cost: amount(reader)?,
-            at: time(reader)?,
-        },
-        REFUND => Effect::Refund { amount: amount(reader)?, at: time(reader)? },
-        APPEND => {
-            let index = usize::try_from(reader.varint()?).ok()?;
-            return Some(Effect::Append { index, segment: decode_segment(reader.rest())? });
-        }
-        _ => return None,
-    };
-    reader.is_at_end().then_some(effect)
+fn decode_take<'a>(reader: &mut Reader<'a>) -> Option<Effect<'a>> {
+    Some(Effect::Take { quota: Quota::decode(reader)?, cost: amount(reader)?, at: time(reader)? })
+}
+
+fn decode_take_policy<'a>(reader: &mut Reader<'a>) -> Option<Effect<'a>> {
+    let (policy, quotas) = (decode_policy_name(reader)?, decode_quotas(reader)?);
+    Some(Effect::TakePolicy { policy, quotas, cost: amount(reader)?, at: time(reader)? })
+}
+
+fn decode_refund<'a>(reader: &mut Reader<'a>) -> Option<Effect<'a>> {
+    Some(Effect::Refund { amount: amount(reader)?, at: time(reader)? })
+}
+
+fn decode_append<'a>(reader: &mut Reader<'a>) -> Option<Effect<'a>> {
+    let index = usize::try_from(reader.varint()?).ok()?;
+    Some(Effect::Append { index, segment: decode_segment(reader.rest(), 1)? })
 }
 
 fn amount(reader: &mut Reader<'_>) -> Option<u64> {
@@ -109,6 +113,16 @@ fn time(reader: &mut Reader<'_>) -> Option<Micros> {
     reader.varint_up_to(MAX_TIME)
 }
 
+/// The kind of an effect, and the version that is written.
+const fn header<const KIND: u8>() -> [u8; 2] {
+    const {
+        match effect_version(KIND) {
+            Some(version) => [KIND, version],
+            None => panic!("the kind is not in EFFECTS"),
+        }
+    }
+}
+
 /// An encoded effect on a single limiter. It needs no allocation, as one is made for every request that takes something.
 pub struct EffectBytes {
     bytes: [u8; Self::SIZE],
@@ -116,19 +130,19 @@ pub struct EffectBytes {
 }
 
 impl EffectBytes {
-    /// Three bytes for the kind, the version and the algorithm, and five integers of at most nine bytes each.
+    /// Three bytes for the kind, the version and the algorithm, and five integers of at most nine bytes each. An algorithm
+    /// with more parameters needs more.
     const SIZE: usize = 48;
 
-    fn new(format: EffectFormat) -> Self {
+    fn new(header: [u8; 2]) -> Self {
         let mut effect = Self { bytes: [0; Self::SIZE], len: 0 };
-        effect.push_byte(format.kind);
-        effect.push_byte(format.version);
+        effect.push_bytes(&header);
         effect
     }
 
     /// [`Effect::Take`]
     pub fn take(quota: &Quota, cost: u64, at: Micros) -> Self {
-        let mut effect = Self::new(TAKE);
+        let mut effect = Self::new(header::<TAKE>());
         quota.encode(&mut effect);
         push_varint(&mut effect, cost);
         push_varint(&mut effect, at);
@@ -137,7 +151,7 @@ impl EffectBytes {
 
     /// [`Effect::Refund`]
     pub fn refund(amount: u64, at: Micros) -> Self {
-        let mut effect = Self::new(REFUND);
+        let mut effect = Self::new(header::<REFUND>());
         push_varint(&mut effect, amount);
         push_varint(&mut effect, at);
         effect
@@ -163,7 +177,7 @@ pub struct PolicyEffectBytes(SmallVec<[u8; 64]>);
 impl PolicyEffectBytes {
     /// [`Effect::TakePolicy`]
     pub fn take(policy: &str, quotas: &[Quota], cost: u64, at: Micros) -> Self {
-        let mut effect = Self(SmallVec::from_slice(&[TAKE_POLICY.kind, TAKE_POLICY.version]));
+        let mut effect = Self(SmallVec::from_slice(&header::<TAKE_POLICY>()));
         encode_policy_name(policy, &mut effect);
         encode_quotas(quotas, &mut effect);
         push_varint(&mut effect, cost);
@@ -190,12 +204,12 @@ impl Sink for PolicyEffectBytes {
 
 /// The encoded effects that recreate a value: [`Effect::Set`], then [`Effect::Append`] for each segment of its logs.
 pub fn recreate(value: &Value) -> impl Iterator<Item = Vec<u8>> + '_ {
-    let mut set = vec![SET.kind, SET.version];
+    let mut set = header::<SET>().to_vec();
     value.encode(&mut set);
     let logs = value.limiters().iter().enumerate().filter_map(|(index, limiter)| Some((index, limiter.entries()?)));
     let segments = logs.flat_map(|(index, entries)| entries.segments().map(move |segment| (index, segment)));
     std::iter::once(set).chain(segments.map(|(index, segment)| {
-        let mut append = vec![APPEND.kind, APPEND.version];
+        let mut append = header::<APPEND>().to_vec();
         push_varint(&mut append, index as u64);
         encode_segment(segment, &mut append);
         append

@@ -16,11 +16,6 @@ pub trait Command {
     /// The command's name in the log, without `RL.`.
     const NAME: &'static str;
 
-    /// The options it accepts, for `COMMAND DOCS`.
-    fn options() -> Vec<ArgumentSpec> {
-        Vec::new()
-    }
-
     /// Runs the command and replies.
     ///
     /// # Errors
@@ -83,7 +78,7 @@ unsafe extern "C" fn entry<C: Command>(
 impl CommandSpec {
     /// A command without a description; everything else is to be filled in.
     pub const fn new<C: Command>(name: &'static str) -> Self {
-        Self { name, entry: Some(entry::<C>), options: C::options, ..Self::container(name) }
+        Self { name, entry: Some(entry::<C>), ..Self::container(name) }
     }
 
     /// A command that only has subcommands.

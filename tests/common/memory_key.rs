@@ -30,6 +30,8 @@ impl OpenKey for MemoryKey {
 
     fn set(&mut self, value: Value) {
         self.value = Some(value);
+        // As in the server: a new value has no expiry.
+        self.expires_at = None;
     }
 
     fn set_policy(&mut self, policy: &PolicyName) {

@@ -64,6 +64,17 @@ fn anchors(document: &Path) -> BTreeSet<String> {
 }
 
 #[test]
+fn the_docker_build_gets_every_crate_of_the_workspace() {
+    let text = |file: &str| fs::read_to_string(root().join(file)).expect("text");
+    let (manifest, ignored, dockerfile) = (text("Cargo.toml"), text(".dockerignore"), text("Dockerfile"));
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).expect("the members");
+    for member in members.split('"').skip(1).step_by(2) {
+        assert!(ignored.lines().any(|line| line == format!("!{member}")), "{member} is not in .dockerignore");
+    }
+    assert!(dockerfile.contains("limiter/src/lib.rs"), "a cached build of the limiters would be used");
+}
+
+#[test]
 fn every_link_leads_somewhere() {
     let mut count = 0;
     for document in documents() {

@@ -78,7 +78,7 @@ fn a_policy_may_have_limits_of_every_algorithm() {
 fn the_error_for_an_unknown_policy_names_the_known_ones() {
     let server = Server::start(&[]);
     let mut client = server.connect();
-    let unknown = "ERR unknown policy 'api':";
+    let unknown = "ERR unknown policy 'api',";
     let none = format!("{unknown} no policies are defined, create one with RL.POLICY SET");
     assert_eq!(client.error("RL.CHECK api key"), none);
     let names: Vec<_> = (1..=25).map(|number| format!("p{number:02}")).collect();
@@ -86,9 +86,9 @@ fn the_error_for_an_unknown_policy_names_the_known_ones() {
         set(&mut client, name, "FIXEDWINDOW 10 1d");
         let known = names[..=index.min(19)].join(", ");
         let more = if index < 20 { String::new() } else { format!(" and {} more", index - 19) };
-        assert_eq!(client.error("RL.CHECK api key FORCE"), format!("{unknown} the policies are {known}{more}"));
+        assert_eq!(client.error("RL.CHECK api key FORCE"), format!("{unknown} known policies: {known}{more}"));
     }
-    assert!(client.error("RL.CHECK P01 key").starts_with("ERR unknown policy 'P01': the policies are"), "case matters");
+    assert!(client.error("RL.CHECK P01 key").starts_with("ERR unknown policy 'P01', known policies:"), "case matters");
     assert_eq!(client.get::<i64>("DBSIZE"), 0);
 }
 

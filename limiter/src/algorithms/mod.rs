@@ -1,8 +1,8 @@
 //! The algorithms: a file each, with its state, its arithmetic, its packed form and its encoding.
 //!
-//! The table below lists them. Everything that exists once for each algorithm, and every dispatch to one of them, is made
-//! from it, so an algorithm cannot be forgotten anywhere: a line that is missing does not compile. [`Tracker`] has the
-//! rules that all algorithms share.
+//! The table below lists them. What exists once for each algorithm, and the dispatch to one of them, is made from it; a
+//! `match` elsewhere has no wildcard that a new algorithm could fall into. [`Tracker`] has the rules that all algorithms
+//! share.
 
 mod arithmetic;
 mod fixed_window;
@@ -22,6 +22,7 @@ pub use sliding_log::SlidingLog;
 pub use token_bucket::TokenBucket;
 pub use tracker::{State, Tracker};
 
+use crate::encoding::POLICY;
 use crate::varint::{Reader, Sink};
 use crate::{ArgumentError, BucketQuota, Decision, Entries, Micros, Parameters, Request, WindowQuota};
 
@@ -67,6 +68,21 @@ macro_rules! algorithms {
                 }
             }
         }
+
+        // Decoders tell algorithms, and policies, by their tags.
+        const _: () = {
+            let tags = [$($tag),*];
+            let mut index = 0;
+            while index < tags.len() {
+                assert!(0 < tags[index] && tags[index] < POLICY, "a tag is out of range");
+                let mut other = 0;
+                while other < index {
+                    assert!(tags[index] != tags[other], "two algorithms have the same tag");
+                    other += 1;
+                }
+                index += 1;
+            }
+        };
 
         /// An algorithm with its parameters.
         #[derive(Debug, Clone, Copy, PartialEq)]

@@ -17,6 +17,7 @@ enum Problem {
 }
 
 impl ArgumentError {
+    #[cold]
     pub(super) fn expected(name: &'static str, given: &[u8], form: &'static str) -> Self {
         Self { name, given: given.to_vec(), problem: Problem::Expected(form) }
     }

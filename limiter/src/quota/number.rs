@@ -9,6 +9,7 @@ pub const AMOUNT_FORM: &str = "an integer from 1 to 9007199254740991";
 ///
 /// # Errors
 /// When it is not an integer from 1 to [`MAX_AMOUNT`].
+#[inline(always)]
 pub fn parse_amount(name: &'static str, text: &[u8]) -> Result<u64, ArgumentError> {
     amount(text).ok_or_else(|| ArgumentError::expected(name, text, AMOUNT_FORM))
 }

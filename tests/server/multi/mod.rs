@@ -140,10 +140,10 @@ fn errors_of_bad_requests_say_what_is_wrong_and_change_nothing() {
     let amount = "expected an integer from 1 to 9007199254740991";
     let again = "delete the key to start over";
     let mut bad = vec![
-        (format!("2 {a}"), "ERR numlimits is 2, but 1 limits are given: each is ALGORITHM key a b".to_owned()),
+        (format!("2 {a}"), "ERR numlimits is 2, but limits given: 1; each limit is ALGORITHM key a b".to_owned()),
         (
             format!("3 {a} {new} FIXEDWINDOW b 10"),
-            "ERR numlimits is 3, but 2 limits are given: each is ALGORITHM key a b".to_owned(),
+            "ERR numlimits is 3, but limits given: 2; each limit is ALGORITHM key a b".to_owned(),
         ),
         (format!("1 {a} {new}"), "ERR unknown option 'SLIDINGLOG': expected COST n".to_owned()),
         (format!("2 {new} {a} FORCE"), "ERR unknown option 'FORCE': expected COST n".to_owned()),

@@ -24,7 +24,7 @@ fn a_file_has_one_policy_a_line() {
     assert_eq!(policies(&mut client), [API, LOGIN]);
     assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 101")[0], Value::Int(0));
     assert_eq!(client.get::<Vec<Value>>("RL.CHECK api key COST 100")[0], Value::Int(1));
-    assert_eq!(client.error("RL.CHECK other key"), "ERR unknown policy 'other': the policies are api, login");
+    assert_eq!(client.error("RL.CHECK other key"), "ERR unknown policy 'other', known policies: api, login");
     // An empty file has no policies.
     file.write("");
     assert_eq!(client.get::<String>("RL.POLICY LOAD"), "OK");
