@@ -114,7 +114,7 @@ impl<S: State> Tracker<S> {
             view = View::new(&self.state, quota, now);
             used = view.used();
         }
-        decision(Outcome { allowed, taken, delay }, limit, cost, used, |amount| view.wait_until_used(amount))
+        decision(Outcome { allowed, taken, delay }, limit, cost, used, &view)
     }
 
     /// The decision on a request that takes nothing: `remaining` and `reset_after` are as they are now.
@@ -129,7 +129,7 @@ impl<S: State> Tracker<S> {
         let used = view.used();
         let allowed = used + cost <= limit;
         let outcome = Outcome { allowed, taken: false, delay: view.delay_if(allowed) };
-        decision(outcome, limit, cost, used, |amount| view.wait_until_used(amount))
+        decision(outcome, limit, cost, used, &view)
     }
 
     /// Gives back up to `amount`; returns whether anything was used.
@@ -217,9 +217,8 @@ impl<S: State> Tracker<S> {
         let carried_over = self.state.carried_over(&self.quota, quota);
         let (old, new) = (View::new(&self.state, &self.quota, now), View::new(&*carried_over, quota, now));
         let (limit, used) = (quota.limit(), old.used().min(new.used()));
-        let wait = |amount| old.wait_until_used(amount).min(new.wait_until_used(amount));
         let outcome = Outcome { allowed: used + cost <= limit, taken: false, delay: new.delay_if(false) };
-        decision(outcome, limit, cost, used, wait)
+        decision(outcome, limit, cost, used, &Sooner(old, new))
     }
 
     /// Puts `quota` in force, because `cost` is about to be taken under it. What is used under the old quota is kept if
@@ -249,7 +248,7 @@ struct Outcome {
 
 /// The decision: the outcome, and what follows from how much is used from now on.
 #[inline(always)]
-fn decision(outcome: Outcome, limit: u64, cost: u64, used: u64, wait_until_used: impl Fn(u64) -> Micros) -> Decision {
+fn decision(outcome: Outcome, limit: u64, cost: u64, used: u64, waits: &impl Waits) -> Decision {
     let Outcome { allowed, taken, delay } = outcome;
     Decision {
         allowed,
@@ -259,10 +258,24 @@ fn decision(outcome: Outcome, limit: u64, cost: u64, used: u64, wait_until_used:
         retry: match limit.checked_sub(cost) {
             _ if allowed => Retry::Now,
             None => Retry::Never,
-            Some(room) => Retry::After(wait_until_used(room)),
+            Some(room) => Retry::After(waits.wait_until_used(room)),
         },
-        reset_after: wait_until_used(0),
+        reset_after: waits.wait_until_used(0),
         delay,
+    }
+}
+
+/// How long until no more than an amount is used. A trait, because a closure cannot be inlined by force.
+trait Waits {
+    fn wait_until_used(&self, amount: u64) -> Micros;
+}
+
+/// The sooner of what two views tell.
+struct Sooner<'a, S: State>(View<'a, S>, View<'a, S>);
+
+impl<S: State> Waits for Sooner<'_, S> {
+    fn wait_until_used(&self, amount: u64) -> Micros {
+        self.0.wait_until_used(amount).min(self.1.wait_until_used(amount))
     }
 }
 
@@ -284,14 +297,16 @@ impl<'a, S: State> View<'a, S> {
         self.state.used(self.reading, self.quota)
     }
 
-    #[inline(always)]
-    fn wait_until_used(&self, amount: u64) -> Micros {
-        self.state.wait_until_used(amount, self.reading, self.quota)
-    }
-
     /// The delay of a request; one that is denied has none.
     #[inline(always)]
     fn delay_if(&self, allowed: bool) -> Option<Micros> {
         self.state.delay(self.reading, self.quota).map(|delay| if allowed { delay } else { 0 })
+    }
+}
+
+impl<S: State> Waits for View<'_, S> {
+    #[inline(always)]
+    fn wait_until_used(&self, amount: u64) -> Micros {
+        self.state.wait_until_used(amount, self.reading, self.quota)
     }
 }

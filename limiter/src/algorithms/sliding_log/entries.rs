@@ -81,14 +81,20 @@ impl Entries {
     }
 
     /// The time of the last entry that has to leave, oldest first, until their sum is at most `amount`.
+    #[inline(always)]
     pub fn last_to_leave_until(&self, amount: u64) -> Option<Micros> {
-        let excess = self.sum().checked_sub(amount).filter(|&excess| excess > 0)?;
         if amount == 0 {
             return self.newest();
         }
+        let excess = self.sum().checked_sub(amount).filter(|&excess| excess > 0)?;
+        self.reaching(excess)
+    }
+
+    /// The time of the entry that brings the sum, from the oldest on, to `amount` > 0.
+    fn reaching(&self, amount: u64) -> Option<Micros> {
         let start = self.oldest_chunk().sum_before;
-        let chunk = self.full().get(self.chunk_reaching(excess)).unwrap_or(&self.newest);
-        let found = chunk.entries().find(|found| found.sum.wrapping_sub(start) >= excess);
+        let chunk = self.full().get(self.chunk_reaching(amount)).unwrap_or(&self.newest);
+        let found = chunk.entries().find(|found| found.sum.wrapping_sub(start) >= amount);
         found.map(|found| found.entry.time)
     }
 
