@@ -10,7 +10,7 @@
 use std::fmt;
 
 use crate::varint::{push_varint, Reader, Sink};
-use crate::{Limiter, PolicyLimits, PolicyName, Quota, Segment, Unpacked, Value, MAX_AMOUNT, MAX_LIMITS};
+use crate::{Entries, Limiter, PolicyLimits, PolicyName, Quota, Segment, Unpacked, Value, MAX_AMOUNT, MAX_LIMITS};
 
 /// The version of the encoding of values, which is their first byte. It is also that of the segments of their logs in RDB
 /// files.
@@ -74,6 +74,17 @@ impl Value {
         for limiter in self.limiters() {
             limiter.with_unpacked(|it| it.encode(out));
         }
+    }
+
+    /// All of the value, the entries of its logs included: equal values have equal bytes, however their logs are chunked.
+    pub fn canonical_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        for entry in self.limiters().iter().filter_map(Limiter::entries).flat_map(Entries::iter) {
+            bytes.extend_from_slice(&entry.time.to_le_bytes());
+            bytes.extend_from_slice(&entry.cost.to_le_bytes());
+        }
+        bytes
     }
 
     /// Reads what [`Self::encode`] wrote. Logs are empty.

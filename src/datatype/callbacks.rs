@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use limiter::{DecodeError, Entries, Limiter, Value};
+use limiter::{DecodeError, Value};
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO, RedisModuleString};
 
 use super::{free_raw, into_raw};
@@ -73,13 +73,7 @@ pub unsafe extern "C" fn mem_usage(value: *const c_void) -> usize {
 pub unsafe extern "C" fn digest(digest: *mut RedisModuleDigest, value: *mut c_void) {
     guard("digest", (), || {
         // SAFETY: the server passes a value of the type.
-        let value = unsafe { as_value(value) };
-        let mut bytes = Vec::new();
-        value.encode(&mut bytes);
-        for entry in value.limiters().iter().filter_map(Limiter::entries).flat_map(Entries::iter) {
-            bytes.extend_from_slice(&entry.time.to_le_bytes());
-            bytes.extend_from_slice(&entry.cost.to_le_bytes());
-        }
+        let bytes = unsafe { as_value(value) }.canonical_bytes();
         // SAFETY: the server passed `digest` to this call and only reads the bytes.
         unsafe {
             api!(RedisModule_DigestAddStringBuffer)(digest, bytes.as_ptr().cast(), bytes.len());
