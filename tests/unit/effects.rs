@@ -159,8 +159,12 @@ proptest! {
 
 #[test]
 fn effects_decode_to_what_was_encoded() {
-    let quotas: Vec<Quota> =
-        Algorithm::ALL.iter().map(|it| Quota::parse(*it, b"1000000", b"10").expect("a quota")).collect();
+    // The largest numbers: an effect of a request has a buffer of constant size.
+    let largest = |algorithm: &Algorithm| {
+        let parse = |b: &[u8]| Quota::parse(*algorithm, b"9007199254740991", b);
+        parse(b"999999999.999999999").or_else(|_| parse(b"3650d")).expect("a quota")
+    };
+    let quotas: Vec<Quota> = Algorithm::ALL.iter().map(largest).collect();
     let (cost, at) = (9_007_199_254_740_991, MAX_TIME);
     for quota in &quotas {
         let bytes = EffectBytes::take(quota, cost, at);
